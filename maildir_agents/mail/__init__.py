@@ -1,0 +1,1 @@
+"""What the files mean: names, states, commits.  It knows the protocol, and nothing of who asks."""

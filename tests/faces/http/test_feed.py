@@ -1,0 +1,62 @@
+"""The feed's book-keeping, without a server: who missed what, and who is told to look at everything."""
+
+import asyncio
+
+import pytest
+
+from maildir_agents.errors import MailError
+from maildir_agents.faces.http.feed import KEPT, MOST, Feed
+
+
+def said(feed: Feed, last: str | None) -> str:
+    stream = feed.open(last, lambda _: True)
+    feed.streams.discard(stream)
+    return asyncio.run(stream._next()) if stream.wake.is_set() else ""
+
+
+def test_who_comes_back_is_told_each_event_since_and_no_other():
+    feed = Feed()
+    feed.publish([("message", {"n": n}) for n in range(5)])
+    here = feed.resync().split()[1]
+    assert said(feed, here) == said(feed, None) == ""
+    feed.publish([("message", {"n": n}) for n in (5, 6)])
+    told = said(feed, here)
+    assert ('"n": 5' in told, '"n": 6' in told, '"n": 4' in told, "resync" in told) == (True, True, False, False)
+
+
+def test_who_missed_more_than_is_kept_is_told_to_resync():
+    for missed, resync in ((KEPT, False), (KEPT + 1, True)):
+        feed = Feed()
+        feed.publish([("message", {})])
+        here = feed.resync().split()[1]
+        feed.publish([("message", {}) for _ in range(missed)])
+        assert ("event: resync" in said(feed, here)) == resync
+
+
+def test_after_the_feed_lost_track_nobody_is_taken_for_up_to_date():
+    feed = Feed()
+    feed.publish([("message", {})])
+    here = feed.resync().split()[1]
+    stream = feed.open(None, lambda _: True)
+    feed.lose()
+    assert "event: resync" in asyncio.run(stream._next())
+    assert "event: resync" in said(feed, here)
+
+
+def test_a_stream_that_does_not_keep_up_loses_its_queue_and_is_told():
+    feed = Feed()
+    stream = feed.open(None, lambda _: True)
+    feed.publish([("message", {"n": n}) for n in range(KEPT + 1)])
+    told = asyncio.run(stream._next())
+    assert "event: resync" in told
+    assert told.count("event: message") == 0
+
+
+def test_one_stream_too_many_is_refused_until_another_ends():
+    feed = Feed()
+    streams = [feed.open(None, lambda _: True) for _ in range(MOST)]
+    with pytest.raises(MailError, match="listening") as refused:
+        feed.open(None, lambda _: True)
+    assert refused.value.code == "busy"
+    feed.streams.discard(streams[0])
+    assert feed.open(None, lambda _: True) in feed.streams

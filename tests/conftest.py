@@ -28,6 +28,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+import proc
 from faces.program import Program
 from maildir_agents import Spool
 
@@ -185,18 +186,10 @@ def quick(mail):
 def _children() -> set[str]:
     """Child processes, zombies too; multiprocessing's own helpers live as long as the run."""
     found = set()
-    for thread in os.listdir("/proc/self/task"):
-        try:
-            pids = Path(f"/proc/self/task/{thread}/children").read_text(encoding="ascii").split()
-        except OSError:  # the thread has ended, or the kernel does not tell
-            continue
-        for pid in pids:
-            try:
-                line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            except OSError:
-                continue
-            if "multiprocessing.resource_tracker" not in line and "multiprocessing.forkserver" not in line:
-                found.add(f"process {pid} {line.strip() or '(ended, not waited for)'}")
+    for pid in proc.children():
+        line = " ".join(proc.words(pid))
+        if "multiprocessing.resource_tracker" not in line and "multiprocessing.forkserver" not in line:
+            found.add(f"process {pid} {line or '(ended, not waited for)'}")
     return found
 
 
@@ -205,15 +198,7 @@ def _threads() -> set[str]:
 
 
 def _descriptors() -> set[str]:
-    found = set()
-    for number in os.listdir("/proc/self/fd"):
-        try:
-            target = os.readlink(f"/proc/self/fd/{number}")
-        except OSError:  # the listing's own descriptor
-            continue
-        if "/proc/" not in target:
-            found.add(f"descriptor {number} {target}")
-    return found
+    return {f"descriptor {number} {target}" for number, target in proc.descriptors().items() if "/proc/" not in target}
 
 
 def _temporary() -> set[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import maildir_agents
+import proc
 from maildir_agents.disk.clock import Clock
 from maildir_agents.disk.moves import Disk
 from maildir_agents.errors import MailError
@@ -108,12 +109,12 @@ def test_a_killed_process_asks_nothing_more_of_the_disk(tmp_path, fault, made):
 
 
 def test_killed_after_opening_leaves_a_file_and_no_descriptor(tmp_path):
-    before = set(os.listdir("/proc/self/fd"))
+    before = proc.descriptors()
     for fault in ({"kill_after": 1}, {"kill_at": 2}, {"kill_after": 3}):
         with pytest.raises(Killed):
             FailingDisk(**fault).write_new(f"{tmp_path}/{next(iter(fault))}-{fault}", b"text")
     assert len(os.listdir(tmp_path)) == 3
-    assert set(os.listdir("/proc/self/fd")) == before
+    assert proc.descriptors() == before
 
 
 def test_killed_is_no_exception_that_a_program_would_catch():

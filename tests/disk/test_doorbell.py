@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+import proc
 from maildir_agents.disk import doorbell
 from maildir_agents.disk.doorbell import Doorbell
 
@@ -264,31 +265,14 @@ with doorbell.Doorbell([sys.argv[1]], hangup=1, poll_only=sys.argv[2] == "pollin
 """
 
 
-def switches(pid: int) -> int:
-    """Voluntary context switches of all threads so far."""
-    total = 0
-    for thread in os.listdir(f"/proc/{pid}/task"):
-        status = Path(f"/proc/{pid}/task/{thread}/status").read_text()
-        total += int(status.split("\nvoluntary_ctxt_switches:")[1].split()[0])
-    return total
-
-
-def asleep(pid: int) -> bool:
-    states = [
-        Path(f"/proc/{pid}/task/{t}/stat").read_text().rpartition(")")[2].split()[0]
-        for t in os.listdir(f"/proc/{pid}/task")
-    ]
-    return set(states) == {"S"}
-
-
 def test_an_idle_bell_makes_no_more_than_two_context_switches_in_ten_seconds(new: str) -> None:
     with child(WATCH, new, "inotify") as idle, child(WATCH, new, "polling") as ticking:
         assert (idle.hears(), ticking.hears()) == ("inotify", "polling")
-        until(lambda: asleep(idle.pid), "all threads asleep")
-        before = switches(idle.pid), switches(ticking.pid)
+        until(lambda: proc.asleep(idle.pid), "all threads asleep")
+        before = proc.switches(idle.pid), proc.switches(ticking.pid)
         assert idle.hears(10) == ""  # ten seconds are the promise
-        assert switches(idle.pid) - before[0] <= 2
-        assert switches(ticking.pid) - before[1] > 10, "the count would not notice a process that ticks"
+        assert proc.switches(idle.pid) - before[0] <= 2
+        assert proc.switches(ticking.pid) - before[1] > 10, "the count would not notice a process that ticks"
         rename_in(new)
         assert idle.ends_with() == ticking.ends_with() == "rung"
 
@@ -554,7 +538,7 @@ def test_a_file_never_hangs_up(new: str, tmp_path: Path) -> None:
 def test_a_sleeping_process_notices_that_nobody_reads_it(new: str, mode: str) -> None:
     with child(WATCH, new, mode) as listener:
         assert listener.hears() == mode
-        until(lambda: asleep(listener.pid), "asleep")
+        until(lambda: proc.asleep(listener.pid), "asleep")
         assert listener.process.stdout
         listener.process.stdout.close()
         assert listener.ends_with() == "hangup"
@@ -563,32 +547,22 @@ def test_a_sleeping_process_notices_that_nobody_reads_it(new: str, mode: str) ->
 # ---------------------------------------------------------------- what it takes and what it leaves
 
 
-def descriptors() -> dict[int, str]:
-    found = {}
-    for fd in os.listdir("/proc/self/fd"):
-        try:
-            found[int(fd)] = os.readlink(f"/proc/self/fd/{fd}")
-        except OSError:  # the listing's own
-            pass
-    return found
-
-
 def test_a_hundred_directories_take_one_inotify_instance_and_one_thread(tmp_path: Path) -> None:
     directories = [str(tmp_path / f"{n}") for n in range(100)]
     for directory in directories:
         os.mkdir(directory)
-    threads, before = threading.active_count(), descriptors()
+    threads, before = threading.active_count(), proc.descriptors()
     with Doorbell(directories):
         assert threading.active_count() == threads + 1
-        taken = [what for fd, what in descriptors().items() if fd not in before]
+        taken = [what for fd, what in proc.descriptors().items() if fd not in before]
         assert sum("inotify" in what for what in taken) == 1
         assert len(taken) <= 4
 
 
 def test_no_descriptor_passes_to_other_programs(new: str) -> None:
-    before = descriptors()
+    before = proc.descriptors()
     with Doorbell([new]):
-        taken = descriptors().keys() - before.keys()
+        taken = proc.descriptors().keys() - before.keys()
         assert taken
         assert not [fd for fd in taken if os.get_inheritable(fd)]
 
@@ -608,12 +582,12 @@ def test_watchdog_alone_would_pass_its_descriptor_on() -> None:
 def test_nothing_is_left_behind_however_short_it_lives(new: str, poll_only: bool) -> None:
     with Doorbell([new], poll_only=poll_only):
         pass  # imports
-    threads, before = threading.active_count(), descriptors()
+    threads, before = threading.active_count(), proc.descriptors()
     for _ in range(100):
         with Doorbell([new, f"{new}/missing"], poll_only=poll_only):
             pass
     assert threading.active_count() == threads
-    assert descriptors() == before
+    assert proc.descriptors() == before
 
 
 def test_nothing_is_left_behind_when_it_is_over_before_watchdogs_thread_has_read(
@@ -622,18 +596,18 @@ def test_nothing_is_left_behind_when_it_is_over_before_watchdogs_thread_has_read
     from watchdog.observers.inotify_c import InotifyFD
 
     monkeypatch.setattr(InotifyFD, "should_keep_running", lambda _: False)  # as that thread then finds it
-    before = descriptors()
+    before = proc.descriptors()
     with Doorbell([new]) as bell:
         assert bell.mode == "inotify"
-    assert descriptors() == before
+    assert proc.descriptors() == before
 
 
 def test_a_bell_that_cannot_be_armed_leaves_nothing_either(new: str) -> None:
-    before = descriptors()
+    before = proc.descriptors()
     for _ in range(2):
         with pytest.raises(OSError), Doorbell([new], hangup=1 << 20):
             pass
-    assert descriptors() == before
+    assert proc.descriptors() == before
     assert threading.active_count() == 1
 
 

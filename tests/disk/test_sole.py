@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import proc
 from maildir_agents.disk.sole import UNKNOWN, Sole, holder
 from maildir_agents.errors import MailError
 
@@ -184,9 +185,9 @@ def test_what_cannot_be_opened_is_refused_by_name(path: str, tmp_path: Path) -> 
 def test_a_refused_start_leaves_no_descriptor_open(path: str) -> None:
     with Sole(path):
         busy(path)
-        before = os.listdir("/dev/fd")
+        before = proc.descriptors()
         busy(path)
-        assert os.listdir("/dev/fd") == before
+        assert proc.descriptors() == before
 
 
 def test_asking_who_it_is_does_not_load_portalocker(path: str) -> None:

@@ -6,10 +6,10 @@ import shutil
 import signal
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
 
+import proc
 from maildir_agents.faces.cli import demo
 
 STEPS = 9
@@ -26,19 +26,6 @@ def place(tmp_path):
 @pytest.fixture
 def environment(place):
     return {**os.environ, "TMPDIR": str(place), "TERM": "dumb"}
-
-
-def processes_of(place: Path) -> list[str]:
-    """What runs with a spool below `place`."""
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-            if state != "Z" and f"AGENT_MAIL_SPOOL={place}".encode() in Path(f"/proc/{pid}/environ").read_bytes():
-                found.append(pid)
-        except OSError:
-            continue
-    return found
 
 
 def stopped(command: str, environment: dict[str, str], number: int) -> subprocess.Popen[bytes]:
@@ -94,14 +81,14 @@ def test_told_to_stop_it_leaves_nothing(command, place, environment):
     process = stopped(command, environment, signal.SIGTERM)
     _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1 and b"SIGTERM" in err
-    assert os.listdir(place) == [] and processes_of(place) == []
+    assert os.listdir(place) == [] and proc.of_spool(place) == []
 
 
 def test_killed_it_leaves_no_process(command, place, environment):
     process = stopped(command, environment, signal.SIGKILL)
     process.communicate(timeout=PATIENCE)
     deadline = time.monotonic() + PATIENCE
-    while processes_of(place):
+    while proc.of_spool(place):
         assert time.monotonic() < deadline, "a watch has outlived the demo"
         time.sleep(0.01)
     shutil.rmtree(place)
@@ -137,4 +124,4 @@ def test_what_does_not_happen_is_not_claimed(verb, change, sentence, place, monk
             demo.play(stage)
     finally:
         stage.close()
-    assert processes_of(place) == []
+    assert proc.of_spool(place) == []

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+import proc
 from faces.program import Program, until
 from maildir_agents.errors import CODES
 from maildir_agents.faces import cli
@@ -472,19 +473,11 @@ def test_an_interrupted_watch_says_nothing(quick):
 def test_an_interrupted_send_has_sent_nothing_and_says_nothing(quick):
     sending = quick.start("send", "--from", "alice", "--to", "bob", "--subject", "s", "--body-file", "-",
                           stdin=subprocess.PIPE)  # fmt: skip
-    until(lambda: b"read" in reading(sending.pid), "it waits for its body")
+    until(lambda: "read" in proc.waits_in(sending.pid), "it waits for its body")
     sending.send_signal(signal.SIGINT)
     out, err = sending.communicate(timeout=20)
     assert (sending.returncode, out, err) == (130, b"", b"")
     assert quick("status").answer == []
-
-
-def reading(pid: int) -> bytes:
-    try:
-        with open(f"/proc/{pid}/wchan", "rb") as file:
-            return file.read()
-    except OSError:
-        return b""
 
 
 @pytest.mark.parametrize("words", [["describe"], ["status"], ["agents"], ["--help"], ["send", "--help"],

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+import proc
 from faces.program import armed, until
 from maildir_agents import Spool
 
@@ -155,15 +156,6 @@ sys.stdin.read()
 """
 
 
-def is_there(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-        return file.read().rpartition(")")[2].split()[0] != "Z"
-
-
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs pidfd_open: which process has ended")
 @pytest.mark.parametrize("by_name", [False, True], ids=["its parent", "the client that CLAUDE_PID names"])
 def test_it_ends_with_a_client_that_is_killed(mail, tmp_path, by_name):
@@ -180,9 +172,9 @@ def test_it_ends_with_a_client_that_is_killed(mail, tmp_path, by_name):
             client.kill()
             client.wait()
             until(lambda: not armed(mail.spool, "worker-x"), "the watch ends with its client")
-            until(lambda: not is_there(child), "and so does its process")
+            until(lambda: not proc.runs(child), "and so does its process")
         finally:
-            if is_there(child):
+            if proc.runs(child):
                 os.killpg(child, signal.SIGKILL)
 
 

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import proc
 from faces.program import Program, until
 from maildir_agents import Spool
 from maildir_agents.mail.history import events
@@ -127,19 +128,7 @@ class Stage:
     def workers(self) -> list[int]:
         """Every process that was given this spool, but the listeners and commands this test has started itself."""
         own = {process.pid for process in self.mail._running}
-        return [pid for pid in processes(self.root) if pid not in own]
-
-
-def processes(root: Path) -> list[int]:
-    mark, found = f"AGENT_MAIL_SPOOL={root}".encode(), []
-    for name in os.listdir("/proc"):
-        if name.isdigit() and int(name) != os.getpid():
-            try:
-                if mark in Path(f"/proc/{name}/environ").read_bytes().split(b"\0"):
-                    found.append(int(name))
-            except OSError:
-                continue
-    return found
+        return [pid for pid in proc.of_spool(self.root) if pid not in own]
 
 
 @contextmanager
@@ -156,17 +145,9 @@ def stage(mail: Program) -> Iterator[Stage]:
             process.kill()
             process.wait()
     end = time.monotonic() + 5
-    while (left := processes(place.root)) and time.monotonic() < end:
+    while (left := proc.of_spool(place.root)) and time.monotonic() < end:
         time.sleep(0.02)
     for pid in left:
-        os.kill(pid, signal.SIGKILL)
+        proc.kill(pid)
     shutil.rmtree(place.root)
     assert left == [], "workers or listeners were left behind"
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs; a zombie does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False

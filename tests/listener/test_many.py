@@ -7,10 +7,10 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
+import proc
 from faces.program import until
 from listener.stage import LONG
 
@@ -21,7 +21,7 @@ IDLE = 30.0 if LONG else 2.0  # seconds that are looked at
 REST = 1.0  # seconds without a stir that are taken for rest: a busy machine may keep it waiting
 PING = 60.0 if LONG else 1.0  # seconds after which a service manager would take it for dead, half of it between pings
 pytestmark = pytest.mark.timeout(3600 if LONG else 120)
-OURS_KB = 3_000 + 5 * AGENTS  # private memory beyond what a process has that only loads watchdog and portalocker
+OURS = (3_000 + 5 * AGENTS) << 10  # private bytes beyond those of a process that only loads watchdog and portalocker
 
 
 def soon(condition, what: str, seconds: float) -> None:
@@ -55,16 +55,14 @@ def test_many_agents_in_one_process_cost_one_inotify_instance_and_no_tick(scene)
         }
     scene.configure({"auto": scene.auto})
     listener = scene.listen("--all")
-    process = Path(f"/proc/{listener.pid}")
     task = scene.task(agents[AGENTS // 2])
     until(lambda: scene.lines("works") == [task], "one of them works")
     until(lambda: scene.places(agents[AGENTS // 2]) == {task: "acked"}, "and is done")
-    instances = [fd for fd in (process / "fd").iterdir() if "inotify" in os.readlink(fd)]
-    assert len(instances) == 1
-    assert len(list((process / "task").iterdir())) <= 4
-    assert private_kb(process) < private_kb_of_the_packages() + OURS_KB
-    until(lambda: woken(process, REST) == 0, "it has come to rest")
-    assert wakings(process, IDLE) <= 1, "it wakes though nothing has happened"
+    assert proc.inotify_instances(listener.pid) == 1
+    assert len(proc.threads(listener.pid)) <= 4
+    assert proc.private_bytes(listener.pid) < private_bytes_of_the_packages() + OURS
+    until(lambda: woken(listener.pid, REST) == 0, "it has come to rest")
+    assert wakings(listener.pid, IDLE) <= 1, "it wakes though nothing has happened"
     burst = [scene.task(agent) for agent in agents[:50] for _ in range(2)]
     soon(lambda: len(scene.lines("works")) == 101, "all are done", 60)
     assert Counter(scene.lines("works")) == Counter([task, *burst])
@@ -81,13 +79,12 @@ def test_a_service_of_many_agents_wakes_for_its_manager_and_nothing_else(scene):
         listener = scene.listen(
             "--all", NOTIFY_SOCKET=manager.getsockname(), WATCHDOG_USEC=str(round(PING * 1e6)), WATCHDOG_PID=""
         )
-        process = Path(f"/proc/{listener.pid}")
         heard = []
         status = b"STATUS=listening for %d: no work" % AGENTS
         until(lambda: heard.extend(told(manager)) or status in b"".join(heard), "all is read")
-        until(lambda: woken(process, min(REST, PING / 4)) == 0, "it has come to rest")
+        until(lambda: woken(listener.pid, min(REST, PING / 4)) == 0, "it has come to rest")
         told(manager)
-        count = wakings(process, IDLE)
+        count = wakings(listener.pid, IDLE)
         pings = told(manager)
         assert set(pings) == {b"WATCHDOG=1"}
         assert abs(len(pings) - IDLE / (PING / 2)) <= 1, "it pings when it should"
@@ -105,38 +102,28 @@ def told(manager: socket.socket) -> list[bytes]:
             return found
 
 
-def woken(process: Path, seconds: float) -> int:
+def woken(pid: int, seconds: float) -> int:
     """How often it wakes up within so long; that nothing happens takes time to see."""
-    before = switches(process)
+    before = proc.switches(pid)
     time.sleep(seconds)
-    return switches(process) - before
+    return proc.switches(pid) - before
 
 
-def wakings(process: Path, seconds: float) -> int:
+def wakings(pid: int, seconds: float) -> int:
     """How many times it wakes up within so long: a look at a thousand directories is one, though it waits for them."""
     count, asleep, end = 0, True, time.monotonic() + seconds
     while time.monotonic() < end:
-        stirred = woken(process, 0.2) > 0
+        stirred = woken(pid, 0.2) > 0
         count += stirred and asleep
         asleep = not stirred
     return count
 
 
-def switches(process: Path) -> int:
-    lines = [line for task in (process / "task").iterdir() for line in (task / "status").read_text().splitlines()]
-    return sum(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches"))
-
-
-def private_kb(process: Path) -> int:
-    lines = (process / "smaps_rollup").read_text(encoding="utf-8").splitlines()
-    return sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))
-
-
-def private_kb_of_the_packages() -> int:
+def private_bytes_of_the_packages() -> int:
     bare = "import sys, watchdog.observers.inotify_c, portalocker; print(flush=True); sys.stdin.read()"
     with subprocess.Popen([sys.executable, "-c", bare], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         process.stdout.readline()
-        return private_kb(Path(f"/proc/{process.pid}"))
+        return proc.private_bytes(process.pid)
 
 
 def test_of_all_only_mailboxes_are_served_and_what_cannot_be_is_said_once(scene, tmp_path):

@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("mcp", reason="needs mcp: the listener as a tool")
 
+import proc
 from faces.program import until
-from listener.stage import alive
 from maildir_agents.faces.mcp.desk import Desk
 from maildir_agents.mail.spool import SpoolFiles
 
@@ -22,5 +22,5 @@ def test_the_tool_tells_dead_from_disabled_and_starts_it_once(scene):
     assert desk.listen("enable") == started
     assert json.loads((scene.box("bob") / "listener.json").read_text())["pid"] == started["pid"]
     assert desk.listen("disable")["enabled"] is False
-    until(lambda: not alive(started["pid"]), "it has ended by itself")
+    until(lambda: not proc.runs(started["pid"]), "it has ended by itself")
     assert desk.listen("status") == {**none, "enabled": False}

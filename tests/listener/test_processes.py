@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
+import proc
 from faces.program import until
-from listener.stage import alive
 
 ANSWER = (
     '"$mail" send --from "$AGENT_ID" --to %s --subject s --body "$AGENT_MAIL_MESSAGE" --kind %s '
@@ -51,7 +51,7 @@ def test_a_worker_dies_with_its_listener_and_its_task_is_free_when_the_lease_end
     began(scene)
     [worker] = scene.workers()
     scene.end(listener, signal.SIGKILL)
-    until(lambda: not alive(worker), "the worker is dead")
+    until(lambda: not proc.runs(worker), "the worker is dead")
     assert scene.places("bob") == {task: "claimed"}
     [row] = scene.later(0).status("bob")
     assert row["listener"] == "none"
@@ -155,7 +155,7 @@ def test_enabling_starts_one_listener_however_often_it_is_said(scene):
     until(lambda: scene.places("bob") == {task: "acked"}, "it works")
     assert "listening" in (scene.box("bob") / "listener.log").read_text()
     assert scene.mail("listener", "disable", "bob").status == 0
-    until(lambda: not alive(pid), "it has ended by itself")
+    until(lambda: not proc.runs(pid), "it has ended by itself")
 
 
 def test_a_worker_may_not_stay_longer_than_its_time(scene):
@@ -393,7 +393,7 @@ def enabled_and_ended(scene, environ):
     told = scene.mail("listener", "enable", "bob", env=environ).answer
     assert told["running"]
     assert scene.mail("listener", "disable", "bob").status == 0
-    until(lambda: not alive(told["pid"]), "it has ended")
+    until(lambda: not proc.runs(told["pid"]), "it has ended")
 
 
 def test_where_the_unit_is_installed_for_this_spool_enabling_starts_that(scene, systemctl):

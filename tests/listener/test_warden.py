@@ -3,10 +3,10 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+import proc
 from faces.program import until
 from maildir_agents.faces.listener import leash
 from maildir_agents.faces.listener.worker import NOT_STARTED
@@ -27,13 +27,6 @@ def warden(script: str, theirs) -> subprocess.Popen:
         theirs.close()
 
 
-def runs(pid: str) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
 @pytest.mark.parametrize("heard", [True, False])
 def test_the_worker_and_what_it_started_die_with_the_leash_also_when_news_were_never_heard(tmp_path, heard):
     """A socket that is closed with something unread in it answers with an error and not with its end."""
@@ -45,7 +38,7 @@ def test_the_worker_and_what_it_started_die_with_the_leash_also_when_news_were_n
         assert leash.hear(ours.recv(leash.LONGEST))[0].keys() == {"started"}
     ours.close()
     assert process.wait(10) == 128 + 9, "it ends in order, with what its worker ended with"
-    until(lambda: not runs(child), "what the worker started is gone")
+    until(lambda: not proc.runs(child), "what the worker started is gone")
 
 
 def test_nothing_is_started_for_a_listener_that_has_died_before(tmp_path):

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import proc
 from faces.program import Done, until
 
 SYSTEMD = "/lib/systemd/systemd"
@@ -69,8 +70,7 @@ class Manager:
 
     def _first(self) -> str:
         """The process id, as it is seen from here, of the namespace's first process."""
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return children[0] if children else ""
+        return next(map(str, proc.children(self.process.pid)), "")
 
     def stop(self) -> None:
         if self.process.poll() is None:

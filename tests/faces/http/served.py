@@ -2,16 +2,15 @@
 
 import http.client
 import json
-import os
 import socket
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 from typing import Any
 
+import proc
 from faces.program import Program
 
 LIMIT = 30.0  # seconds that an answer may take before it counts as none
@@ -115,16 +114,10 @@ class Served:
             listener.close()
 
     def memory(self) -> int:
-        """Private memory in bytes."""
-        rollup = Path(f"/proc/{self.process.pid}/smaps_rollup").read_text()
-        return sum(int(line.split()[1]) * 1024 for line in rollup.splitlines() if line.startswith("Private_"))
+        return proc.private_bytes(self.process.pid)
 
     def inotify_instances(self) -> int:
-        fds, found = f"/proc/{self.process.pid}/fd", 0
-        for fd in os.listdir(fds):
-            with suppress(FileNotFoundError):  # closed meanwhile
-                found += os.readlink(f"{fds}/{fd}") == "anon_inode:inotify"
-        return found
+        return proc.inotify_instances(self.process.pid)
 
 
 class Listener:

@@ -1,7 +1,6 @@
 """What tries to get in, to get more than its due, or to hold the server: refused, with the right status, no trace."""
 
 import http.client
-import os
 import socket
 import stat
 import time
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import proc
 from faces.http.served import Served
 from faces.program import until
 
@@ -318,7 +318,7 @@ def test_more_connections_than_it_can_have_push_out_the_idle_ones(post):
         try:
             for _ in range(10):
                 assert served.ask("GET", "/agents/").status == 200
-            assert len(os.listdir(f"/proc/{served.process.pid}/fd")) < 100
+            assert len(proc.descriptors(served.process.pid)) < 100
         finally:
             for wire in idle:
                 wire.close()

@@ -4,13 +4,12 @@ import asyncio
 import json
 import threading
 from concurrent.futures import Future
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import jsonschema
 from mcp import Client, StdioServerParameters
 
+import proc
 from faces.program import Program
 
 LIMIT = 30.0  # seconds that an answer may take before it counts as none
@@ -89,20 +88,9 @@ class Seat:
 
 def servers() -> set[int]:
     """The processes of this test run that are MCP servers."""
-    found = set()
-    for thread in Path("/proc/self/task").iterdir():
-        with suppress(OSError):  # a thread or a process that ends just now
-            for pid in (thread / "children").read_text(encoding="ascii").split():
-                words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-                if b"mcp" in words and b"--agent" in words:
-                    found.add(int(pid))
-    return found
+    return {pid for pid in proc.children() if {"mcp", "--agent"} <= set(proc.words(pid))}
 
 
 def waits(pid: int) -> int:
     """How many calls wait for mail in that server: each has a doorbell, an inotify descriptor."""
-    count = 0
-    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
-        with suppress(FileNotFoundError):  # closed since
-            count += "inotify" in str(descriptor.readlink())
-    return count
+    return proc.inotify_instances(pid)

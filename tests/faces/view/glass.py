@@ -14,6 +14,8 @@ from collections.abc import Callable
 
 import pyte
 
+import proc
+
 SIZES = [(60, 14), (80, 24), (100, 30), (120, 40), (200, 50)]
 LIMIT = 20.0  # seconds that something may take to show
 LEFT, RIGHT = "╭│├╰", "╮│┤╯"
@@ -125,8 +127,7 @@ class Session:
         return self.process.returncode
 
     def suspended(self) -> bool:
-        with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as file:
-            return file.read().rpartition(")")[2].split()[0] == "T"
+        return proc.state(self.process.pid) == "T"
 
     def proceed(self) -> None:
         self.process.send_signal(signal.SIGCONT)

@@ -12,16 +12,23 @@ letter "${ID}6" bob | drop bob "new/foreign
 ${ID}7.json"
 letter "${ID}7" bob | drop bob "new/${ID}8.json"
 letter "${ID}9" bob | drop bob "new/${ID}9.json"
-echo x >"$mail/agents/bob/new/${ID}a.json"
 claim=$(reader 2>"$place/said")
 is "${claim%%~*}" "$mail/agents/bob/claimed/${ID}9" "the mail behind bad files flows in the same call, and nothing hangs"
 is "$(find "$mail/agents/bob/failed" -name '*.reason.json' -exec sed 's/.*"code":"\([a-z_]*\)".*/\1/' {} \; | sort | tr '\n' ' ')" "bad_id not_json not_json not_yours " "what can't be mail is in failed/ with its reason"
-is "$(ls -d "$mail/agents/bob/new/"* | wc -l | tr -d ' ')" 6 "a FIFO, a link, a directory, a foreign name and a file still being written stay"
+is "$(ls -d "$mail/agents/bob/new/"* | wc -l | tr -d ' ')" 5 "a FIFO, a link, a directory and a foreign name stay"
 is "$(spool count bob | cut -f 5)" 4 "dead letters are counted"
 [ "$(spool trace "${ID}9" | grep -c '^now.claimed.bob')" = 1 ]
 ok $? "what a script dropped is traced like other mail"
 [ "$mail/messages/2026-11-30/${ID}9.json" -ef "$claim" ]
 ok $? "and anchored"
+
+young=$mail/agents/bob/new/${ID}a.json
+until begun=$(date +%s) && echo x >"$young" && reader >/dev/null 2>&1 && [ $(($(date +%s) - begun)) -lt 2 ]; do
+    rm -f "$mail/agents/bob/failed/${ID}a"* # on a slow machine it may have been old when it was looked at
+done
+[ -f "$young" ]
+ok $? "and a file still being written stays"
+rm -f "$young"
 
 spool ack "$claim" >/dev/null
 letter "${ID}1" bob | drop bob "new/${ID}1~n1.json"
@@ -50,7 +57,6 @@ is "$(ls "$mail/agents/bob/tmp")" "${ID}d.json" "an old one that was not is remo
 echo '{}' | drop bob "new/${ID}e~c1.json"
 reader >/dev/null 2>&1
 is "$(spool ls bob failed | grep -c "${ID}e")" 1 "the reason of a dead letter is not taken for a message with an unknown stamp"
-rm "$mail/agents/bob/new/${ID}a.json"
 { letter "${ID}f" bob | tr -d '\n' && printf '"'; } | drop bob "new/${ID}f.json"
 reader >/dev/null 2>&1
 is "$(sed 's/.*"code":"\([a-z_]*\)".*/\1/' "$mail/agents/bob/failed/${ID}f.reason.json")" not_json "a quote behind the object is something behind it"

@@ -1,13 +1,13 @@
 #!/bin/sh
 . ./tap.sh
 
-together() { # N TOOL ARGUMENT...: that many at once; what they print is in $place/told
+together() { # N TOOL ARGUMENT...: that many at once; what they print is in $place/told.  Who shall try again does so
     n=$1
     shift
     : >"$place/told"
     while [ "$n" -gt 0 ]; do
         n=$((n - 1))
-        spool "$@" >>"$place/told" 2>>"$place/said" &
+        until spool "$@" || [ $? != 75 ]; do :; done >>"$place/told" 2>>"$place/said" &
     done
     wait
 }

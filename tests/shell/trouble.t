@@ -63,7 +63,7 @@ STUB
 esac
 
 letter "${ID}3" carol | drop bob "new/${ID}3.json"
-has timeout && within='timeout 20' || within=''
+has timeout && within='timeout 100' || within=''
 # shellcheck disable=SC2086  # words
 said=$(trap '' XFSZ && ulimit -f 0 && $within ${UNDER:-sh} "$tools/spool-claim" bob 2>&1)
 is "$?" 73 "a reason for which there is no room is not tried again for ever"

@@ -8,7 +8,7 @@ import pytest
 
 from crash.invariants import check_spool
 from fleet.fleet import memory, places
-from fleet.processes import Crew, Process
+from fleet.processes import PATIENCE, Crew, Process
 from maildir_agents import Spool
 from maildir_agents.errors import MailError
 
@@ -68,7 +68,15 @@ def _read(me: Process, agent: str, settle: bool) -> None:
         me.spool.ack(agent, [message["id"] for message in batch.messages])
 
 
-@pytest.mark.timeout(150)
+def answered(crew: Crew) -> set[str]:
+    return {line["sent"] for _, line in crew.said("hub") if "sent" in line}
+
+
+def mailboxes(spool: Spool) -> list[str]:
+    return [name for name in os.listdir(spool.agents) if name[0] != "."]
+
+
+@pytest.mark.timeout(PATIENCE + 60)
 def test_killed_broadcasters_leave_each_broadcast_once_with_everybody_or_with_nobody():
     with memory() as place, Crew(place) as crew:
         spool = Spool(crew.root, durability="none")
@@ -79,14 +87,17 @@ def test_killed_broadcasters_leave_each_broadcast_once_with_everybody_or_with_no
         for number in range(2):
             crew.start(f"maker-{number}", make)
             crew.start(f"taker-{number}", take)
-        for _ in range(KILLS):
+        killed = 0
+        # On a machine that lets the broadcasters or the makers wait the race is longer, and not less of one.
+        while killed < KILLS or len(answered(crew)) <= KILLS or len(mailboxes(spool)) <= NEWCOMERS:
+            killed += 1
             name = crew.random.choice(BROADCASTERS)
             crew.wait_for(name, crew.random.randint(1, 6))
             crew.kill_and_start(name)
         crew.finish()
 
         spool.send(sender="finisher", recipient="*", subject="the last")
-        agents = [name for name in os.listdir(spool.agents) if name[0] != "."]
+        agents = mailboxes(spool)
         for agent in agents:
             with spool.read(agent, limit=10_000):
                 pass
@@ -96,7 +107,7 @@ def test_killed_broadcasters_leave_each_broadcast_once_with_everybody_or_with_no
         for agent, _, _, subject in places(crew.root):
             holders[subject][agent] += 1
         wrong = []
-        sent = {line["sent"] for _, line in crew.said("hub") if "sent" in line}
+        sent = answered(crew)
         for subject in {line["tries"] for _, line in crew.said("hub") if "tries" in line}:
             wanted = dict.fromkeys(set(agents) - {subject.split()[0]}, 1)
             if dict(holders[subject]) not in ([wanted] if subject in sent else [wanted, {}]):
@@ -107,5 +118,5 @@ def test_killed_broadcasters_leave_each_broadcast_once_with_everybody_or_with_no
         assert wrong == []
         shown = Counter((line["agent"], line["shown"]) for _, line in crew.said() if "shown" in line)
         assert [pair for pair, count in shown.items() if count > 1] == []
-        assert len(sent) > KILLS, "hardly anything was sent: this proves little"
+        assert len(sent) > KILLS
         assert len(agents) > NEWCOMERS

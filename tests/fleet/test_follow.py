@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import threading
 import unicodedata
 
@@ -194,11 +193,7 @@ def test_the_library_yields_each_once_and_ends_with_its_time(mail):
 
 def test_nothing_but_lines_comes_out(mail):
     """For a plugin's monitor: one object a line, no indentation, no summary."""
-    with subprocess.Popen(
-        [mail.command, "watch", "bob", "--follow", "--timeout-minutes", "0.02"],
-        env=mail.environ,
-        stdout=subprocess.PIPE,
-    ) as process:
-        mail.send("ann", "bob", subject="one line")
-        out, _ = process.communicate()
-    assert [set(json.loads(line)) >= {"id", "subject", "sender"} for line in out.splitlines()] == [True]
+    mail.send("ann", "bob", subject="one line")
+    done = mail("watch", "bob", "--follow", "--timeout-minutes", "0.002")
+    assert (done.status, done.err) == (0, "")
+    assert [set(json.loads(line)) >= {"id", "subject", "sender"} for line in done.out.splitlines()] == [True]

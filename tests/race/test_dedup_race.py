@@ -23,19 +23,26 @@ SEED = int(os.environ["TEST_SEED"])
 SENDERS = 20
 ROUNDS = 40 if LONG else 6
 CLEANED_S = 20 if LONG else 4
+CLEANED = 5  # how often the message of a key has to go meanwhile, however long that takes
 
 pytestmark = pytest.mark.timeout(600 if LONG else 300)
 
 
 class Told:
-    """The receipts that processes got, one appended line each."""
+    """The receipts that processes got, one appended line each.
+
+    All lines are as long as a part of a page, so that none lies on two: between two pages a kill may end a write.
+    """
+
+    LENGTH = 128
 
     def __init__(self, path: Path) -> None:
         self.path = path
         path.touch()
 
     def add(self, receipt: dict) -> None:
-        line = json.dumps({key: receipt[key] for key in ("id", "duplicate")}) + "\n"
+        line = json.dumps({key: receipt[key] for key in ("id", "duplicate")}).ljust(self.LENGTH - 1) + "\n"
+        assert len(line) == self.LENGTH
         fd = os.open(self.path, os.O_WRONLY | os.O_APPEND)
         os.write(fd, line.encode())
         os.close(fd)
@@ -51,7 +58,13 @@ def root(tmp_path) -> str:
 
 
 def send(root: str, key: str, body: str = "b", sender: str = "alice", **how: object) -> dict:
-    return Spool(root, **how).send(sender=sender, recipient="bob", subject=key, body=body, dedup_key=key)
+    """Again as long as it is told to try again: at the thousandfold pace of a clock drafts are collected soon."""
+    while True:
+        try:
+            return Spool(root, **how).send(sender=sender, recipient="bob", subject=key, body=body, dedup_key=key)
+        except MailError as error:
+            if error.code != "busy":
+                raise
 
 
 def at_once(those: Lives, count: int, work: Callable[[int], None]) -> list[int]:
@@ -176,11 +189,7 @@ def test_whatever_is_cleaned_up_meanwhile_every_id_told_is_true(root, tmp_path, 
 
     def sending() -> None:
         while not stop.exists():
-            try:
-                told.add(send(root, "one key", clock=clock))
-            except MailError as error:
-                if error.code != "busy":
-                    raise
+            told.add(send(root, "one key", clock=clock))
 
     def cleaning() -> None:
         spool = Spool(root, clock=clock)
@@ -191,7 +200,7 @@ def test_whatever_is_cleaned_up_meanwhile_every_id_told_is_true(root, tmp_path, 
         steady = [those.start(lambda: acknowledge_until(root, stop, done, clock=clock)), those.start(cleaning)]
         senders = [those.start(sending) for _ in range(4)]
         end, killed = time.monotonic() + CLEANED_S, 0
-        while time.monotonic() < end:
+        while time.monotonic() < end or len({receipt["id"] for receipt in told.all()}) <= CLEANED:
             time.sleep(dice.random() * 0.05)
             those.kill(senders.pop(dice.randrange(len(senders))))
             senders.append(those.start(sending))
@@ -205,6 +214,6 @@ def test_whatever_is_cleaned_up_meanwhile_every_id_told_is_true(root, tmp_path, 
     assert set(seen.values()) == {1}, "one message was delivered twice"
     assert {receipt["id"] for receipt in receipts} - set(seen) == set(), "an id was told that nobody ever got"
     firsts = Counter(receipt["id"] for receipt in receipts if not receipt["duplicate"])
-    assert max(firsts.values()) == 1, "two senders were told that they were the first"
-    assert len(seen) > 5, "nothing was cleaned up meanwhile"
+    assert max(firsts.values(), default=0) <= 1, "two senders were told that they were the first"
+    assert len(seen) > CLEANED
     say(f"cleaned up meanwhile: {len(receipts)} receipts, {len(seen)} messages, {killed} senders killed")

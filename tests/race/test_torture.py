@@ -181,8 +181,7 @@ def _meddle(spool: Spool, record: Record) -> None:
 def told_by_all(root: str) -> list[dict]:
     lines = []
     for path in Path(f"{root}.told").iterdir():
-        whole, _, torn = path.read_text("utf-8").rpartition("\n")
-        assert torn == "", f"{path} ends in half a line"
+        whole, _, _ = path.read_text("utf-8").rpartition("\n")  # a line cut off by a kill was not said
         lines += [json.loads(line) for line in whole.split("\n") if line]
     return lines
 

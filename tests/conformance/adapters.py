@@ -16,7 +16,7 @@ from faces.program import Program
 from maildir_agents import Spool
 from maildir_agents.errors import MailError
 
-LIMIT = 60.0  # seconds a verb may take before it counts as hanging
+LIMIT = 200.0  # seconds a verb may take before it counts as hanging
 CORE = frozenset(("send", "read", "claim", "renew", "release", "ack"))
 Answer = dict[str, Any]
 

@@ -37,7 +37,7 @@ def library(tmp_path_factory, needs) -> Path:
     built = tmp_path_factory.mktemp("killlib") / "killlib.so"
     gcc = needs("gcc", "killing the real program at a system call")
     warnings = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror"]
-    subprocess.run([gcc, *warnings, "-shared", "-fPIC", "-o", built, SOURCE, "-ldl"], check=True, timeout=60)
+    subprocess.run([gcc, *warnings, "-shared", "-fPIC", "-o", built, SOURCE, "-ldl"], check=True, timeout=200)
     return built
 
 
@@ -154,7 +154,7 @@ class Program:
         }
         return subprocess.run(
             [self.command, *words], env=environment, cwd=self.directory, stdin=subprocess.DEVNULL,
-            capture_output=True, timeout=60, check=False,
+            capture_output=True, timeout=200, check=False,
         )  # fmt: skip
 
     def a_minute_later(self, spool: str, words: list[str]) -> subprocess.CompletedProcess:

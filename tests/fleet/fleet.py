@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -138,6 +139,18 @@ def read(spool: TemporarySpool, agent: str, **how: Any) -> list[dict[str, Any]]:
     if batch.trouble is not None:
         raise batch.trouble
     return batch.messages
+
+
+def in_one_minute(make: Callable[[], Any]) -> Any:
+    """What `make` answers; made once more where it began in one minute and ended in the next.
+
+    What is settled lies by the minute of its id: only so a sweep meets the same calls each time.
+    """
+    while True:
+        begun = time.time() // 60
+        made = make()
+        if time.time() // 60 == begun:
+            return made
 
 
 class Attempt:

@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from crash.invariants import Reported
-from fleet.fleet import A_MINUTE, Attempt, Fleet, counted, faults, memory, read, told
+from fleet.fleet import A_MINUTE, Attempt, Fleet, counted, faults, in_one_minute, memory, read, told
 from maildir_agents.errors import MailError
 from maildir_agents.testing import FailingDisk
 
@@ -127,11 +127,11 @@ def test_after_any_fault_each_is_where_it_was_or_put_away_and_a_repetition_compl
         fleet.open().ack("bob", ids[:1])
         return ids
 
-    ids = prepared()
+    ids = in_one_minute(prepared)
     calls = counted(fleet, lambda spool: spool.archive("bob", ids))
     wrong = []
     for fault in faults(calls):
-        ids = prepared()
+        ids = in_one_minute(prepared)
         disk = FailingDisk(**fault)
         attempt = Attempt(lambda spool, ids=ids: spool.archive("bob", ids), fleet.open(disk))
         full = fault.get("error") == errno.ENOSPC and calls[fault["fail_at"] - 1][0] in ("mkdir", "rename")

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from crash.invariants import Reported
-from fleet.fleet import A_MINUTE, Attempt, Fleet, counted, faults, memory, read, told
+from fleet.fleet import A_MINUTE, Attempt, Fleet, counted, faults, in_one_minute, memory, read, told
 from maildir_agents.errors import MailError
 from maildir_agents.mail import mending, removal
 from maildir_agents.mail.deadletter import fail
@@ -29,8 +29,11 @@ class Situation:
     """Old and settled: a keyed question with its answer, a broadcast, a message alone.  Owed: one of every kind."""
 
     def __init__(self, fleet: Fleet) -> None:
-        fleet.wipe()
         self.fleet = fleet
+        in_one_minute(lambda: self._make(fleet))
+
+    def _make(self, fleet: Fleet) -> None:
+        fleet.wipe()
         past = fleet.in_the_past(40)
         self.question = past.send(**KEYED)["id"]
         read(past, "bob")

@@ -163,7 +163,7 @@ def _replied(spool: Spool) -> set[tuple[str, str]]:
 
 
 def raced(crew: Crew) -> bool:
-    """Whether much was removed, and keys were forgotten as well as remembered: what a race has to see before it ends."""
+    """Whether much was removed, and keys were forgotten as well as remembered: before that no race is over."""
     removed = sum(line.get("removed", 0) for _, line in crew.said("clean"))
     return removed > 30 and {line["duplicate"] for _, line in crew.said("keyed") if "told" in line} == {True, False}
 

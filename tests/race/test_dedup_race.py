@@ -25,7 +25,7 @@ ROUNDS = 40 if LONG else 6
 CLEANED_S = 20 if LONG else 4
 CLEANED = 5  # how often the message of a key has to go meanwhile, however long that takes
 
-pytestmark = pytest.mark.timeout(600 if LONG else 300)
+pytestmark = pytest.mark.timeout(600)
 
 
 class Told:

@@ -51,7 +51,7 @@ HELD = handle(ID, 1)
 STATES = lifecycle.STATES
 LEASE_S = 30
 
-pytestmark = pytest.mark.timeout(3600 if LONG else 120)
+pytestmark = pytest.mark.timeout(3600 if LONG else 600)
 
 
 def lease(seconds: int) -> str:

@@ -62,7 +62,7 @@ def test_a_stuck_reader_holds_up_nobody_who_does_not_read_the_same_mailbox(full,
 def test_another_reader_of_the_mailbox_is_told_who_holds_it_and_to_try_again(full, stuck):
     begun = time.monotonic()
     done = full("read", "bob")
-    assert 1.5 < time.monotonic() - begun < 20  # it waits for two seconds, and not for ever
+    assert 1.5 < time.monotonic() - begun < 100  # it waits for two seconds, and not for ever
     assert done.status == 75
     assert (done.refusal["code"], done.refusal["holder"]) == ("busy", stuck.pid)
     assert str(stuck.pid) in done.refusal["error"]
@@ -78,7 +78,7 @@ def test_a_stuck_reader_that_is_killed_has_consumed_nothing(full, stuck):
 
 
 def test_a_stuck_reader_whose_output_is_taken_after_all_has_consumed_it(full, stuck):
-    out, err = stuck.communicate(timeout=30)
+    out, err = stuck.communicate(timeout=100)
     assert (stuck.returncode, err) == (0, b"")
     assert json.loads(out)["count"] == 2
     assert unread(full) == 0
@@ -90,7 +90,7 @@ def test_a_reader_whose_output_goes_away_has_consumed_nothing_and_says_so(full, 
     until(lambda: waiting(reader.stdout) >= 1 << 16, "the pipe is full")
     reader.stdout.close()
     told = json.loads(reader.stderr.read())
-    assert (reader.wait(20), told["code"]) == (1, "output_lost")
+    assert (reader.wait(100), told["code"]) == (1, "output_lost")
     row = full.row("bob")
     assert (row["unread"], row["unacked"]) == (2, 2)
 
@@ -131,7 +131,7 @@ def test_a_pipe_that_must_not_be_waited_for_gets_all_of_it(full):
     with open(reader, "rb") as pipe:
         until(lambda: waiting(pipe) >= 1 << 16 or process.poll() is not None, "the pipe is full")
         out = pipe.read()
-    assert process.wait(20) == 0, process.stderr.read()
+    assert process.wait(100) == 0, process.stderr.read()
     assert json.loads(out)["count"] == 2
     assert unread(full) == 0
 

@@ -71,7 +71,7 @@ def running(script: str, arguments: list[list[str]]) -> Iterator[list[subprocess
 
 
 def told(process: subprocess.Popen) -> list:
-    out, _ = process.communicate(timeout=100)
+    out, _ = process.communicate(timeout=200)
     assert process.returncode == 0
     return json.loads(out)
 
@@ -168,7 +168,7 @@ def test_the_same_is_so_for_the_command(quick):
 
 
 def shown_by(readers: list[subprocess.Popen]) -> list[dict]:
-    outputs = [(reader.communicate(timeout=60), reader.returncode) for reader in readers]
+    outputs = [(reader.communicate(timeout=200), reader.returncode) for reader in readers]
     assert {status for _, status in outputs} == {0}
     return [message for (out, _), _ in outputs for message in json.loads(out)["messages"]]
 
@@ -187,7 +187,7 @@ def test_ten_first_sends_at_once_make_one_spool_and_lose_nothing(tmp_path, same)
     root = str(tmp_path / "spool")
     with running(MEET, [[root, "alice" if same else f"sender-{n}"] for n in range(10)]) as processes:
         go_all(processes)
-        ids = [process.communicate(timeout=60)[0].decode().strip() for process in processes]
+        ids = [process.communicate(timeout=200)[0].decode().strip() for process in processes]
         assert {process.returncode for process in processes} == {0}
     assert len(set(ids)) == (1 if same else 10)
     with Spool(root).read("bob") as batch:

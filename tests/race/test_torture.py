@@ -39,7 +39,7 @@ LEASE_S = 30
 AGENT = "bob"
 PR_SET_PDEATHSIG = 1
 
-pytestmark = pytest.mark.timeout(600 if LONG else 300)
+pytestmark = pytest.mark.timeout(600)
 
 
 class FastClock(Clock):

@@ -18,7 +18,7 @@ def known(quick):
 
 
 def told(watch: subprocess.Popen) -> dict:
-    out, err = watch.communicate(timeout=30)
+    out, err = watch.communicate(timeout=100)
     assert (watch.returncode, err) == (0, b"")
     return json.loads(out)
 
@@ -54,7 +54,7 @@ def test_a_watch_of_one_agent_does_not_wake_for_another(known):
 def test_a_watch_whose_reader_went_away_ends_and_is_armed_no_longer(known):
     watch = known.watching("bob")
     watch.stdout.close()
-    assert watch.wait(20) == 141
+    assert watch.wait(100) == 141
     assert watch.stderr.read() == b""
     assert known.row("bob")["watch_state"] == "released"
 
@@ -63,7 +63,7 @@ def test_a_watch_that_writes_to_a_file_stays(known, tmp_path):
     with (tmp_path / "out").open("wb") as out:
         watch = known.watching("bob", stdout=out)
         sent = known.send("alice", "bob")
-        assert watch.wait(20) == 0
+        assert watch.wait(100) == 0
     assert json.loads((tmp_path / "out").read_bytes())["messages"][0]["id"] == sent["id"]
 
 
@@ -71,7 +71,7 @@ def test_a_watch_that_writes_to_a_file_stays(known, tmp_path):
 def test_a_watch_that_is_ended_is_seen_to_be_gone(known, number):
     watch = known.watching("bob")
     watch.send_signal(number)
-    _, err = watch.communicate(timeout=20)
+    _, err = watch.communicate(timeout=100)
     assert watch.returncode in (-number, 130)
     assert err == b""
     answer = known("read", "bob", "--no-mark-read").answer

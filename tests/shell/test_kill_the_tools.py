@@ -55,7 +55,7 @@ class Scene:
             capture_output=True,
             check=False,
             text=True,
-            timeout=60,
+            timeout=200,
         )
 
     def left(self) -> list[tuple[str, str]]:

@@ -26,7 +26,7 @@ def run(script: str, shell: list[str], place, tools) -> str:
         capture_output=True,
         check=False,
         text=True,
-        timeout=100,
+        timeout=200,
     )
     assert done.returncode == 0, script + done.stdout + done.stderr
     assert done.stderr == "", script + done.stderr

@@ -23,6 +23,8 @@ MESSAGES = 2000
 SEED = int(os.environ["TEST_SEED"])
 LIMIT = 600  # seconds
 
+# A line of the record is 64 bytes long, so that none lies on two pages: between two pages a kill may end a write.
+
 # Claims, sometimes renews or gives back, acknowledges by the claim's path.  Some claims are cut short behind the
 # worker's back: the name gets a lease of no time, as if thirty seconds were over.
 SHELL = r"""
@@ -39,7 +41,7 @@ while claim=$("$TOOLS/spool-claim" --lease 30 bob); do
     3) short=$(echo "$claim" | sed 's/~b[^~]*//; s/~x[0-9]*T/~x20200101T/'); mv "$claim" "$short" 2>/dev/null ;;
     esac
     if settled=$("$TOOLS/spool-ack" --as bob "$id~n$token" 2>/dev/null) && [ "$settled" ]; then
-        echo "$id $token" >>"$RECORD"
+        printf '%-63s\n' "$id $token" >>"$RECORD"
     fi
 done
 """
@@ -67,7 +69,7 @@ while True:
             spool.release("bob", handle)
         time.sleep(0.02)
         if spool.ack("bob", [handle])["count"]:
-            os.write(record, handle.replace("~n", " ").encode() + b"\n")
+            os.write(record, handle.replace("~n", " ").ljust(63).encode() + b"\n")
     except MailError as error:
         if error.code not in ("lease_lost", "in_transit"):
             raise

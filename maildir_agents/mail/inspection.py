@@ -12,7 +12,7 @@ from maildir_agents.errors import Malformed
 from maildir_agents.mail import broadcast, deadletter, founding, mending, presence
 from maildir_agents.mail.belonging import box_strangers, spool_strangers, too_open
 from maildir_agents.mail.finding import Finding
-from maildir_agents.mail.intake import WRITING_MS
+from maildir_agents.mail.intake import being_written
 from maildir_agents.mail.mailbox import Found, Mailbox
 from maildir_agents.mail.name import is_agent, is_id, parse
 from maildir_agents.mail.reading import judge, take_message
@@ -166,9 +166,8 @@ def damage(box: Mailbox, found: Found) -> "Iterator[Finding]":
         judge(taken, found.id, box.agent)
         return
     except Malformed as error:
-        age_ms = box.spool.clock.wall_ms() - taken.modified_ms
-        if error.code == "not_json" and taken.trouble != "unreadable" and 0 <= age_ms < WRITING_MS:
-            return  # somebody may be writing it
+        if error.code == "not_json" and taken.trouble != "unreadable" and being_written(box.spool, path, taken):
+            return
         sentence = f"{found.id} in {found.directory}/ of {box.agent} is damaged: {error.sentence}"
         code, reason = error.code, error.sentence
     if taken.trouble == "unreadable":

@@ -17,6 +17,7 @@ from maildir_agents.mail.mailbox import Found, Mailbox, looks_ours
 from maildir_agents.mail.name import parse
 from maildir_agents.mail.publish import join_thread, same_message
 from maildir_agents.mail.reading import as_seen, judge, take_message
+from maildir_agents.mail.spool import SpoolFiles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +26,18 @@ if TYPE_CHECKING:
     from maildir_agents.mail.message import Json
 
 WRITING_MS = 2000
+
+
+def being_written(spool: SpoolFiles, path: str, taken: Taken) -> bool:
+    """Whether somebody may still be writing a file that was not whole when it was taken.
+
+    By now it may be: whoever took it may have slept since.
+    """
+    try:
+        written_ms = os.lstat(path).st_mtime_ns // 1_000_000
+    except OSError:
+        written_ms = taken.modified_ms
+    return 0 <= spool.clock.wall_ms() - written_ms < WRITING_MS
 
 
 class Unread:
@@ -138,8 +151,7 @@ class Unread:
         join_thread(self.box.spool, path, message)
 
     def _refuse(self, found: Found, path: str, taken: Taken, error: Malformed) -> None:
-        age = self.box.spool.clock.wall_ms() - taken.modified_ms
-        if taken.trouble != "large" and error.code == "not_json" and 0 <= age < WRITING_MS:
+        if taken.trouble != "large" and error.code == "not_json" and being_written(self.box.spool, path, taken):
             self.unfinished = True
         elif self.mend and deadletter.fail(self.box, found, error.code, error.sentence):
             self._warn(path, f"{path} is no message ({error.sentence}); it was moved to failed/", error.code)

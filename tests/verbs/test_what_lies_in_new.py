@@ -22,7 +22,9 @@ import pytest
 
 from faces.program import Done, Program, until
 from maildir_agents import Spool
+from maildir_agents.disk.clock import Clock
 from maildir_agents.errors import MailError
+from maildir_agents.mail import intake
 from maildir_agents.mail.name import Ids, day_of, parse
 
 STAYS, DEAD, MAIL = "stays", "dead letter", "mail"
@@ -382,6 +384,39 @@ def test_a_slow_writer_wakes_the_watch_when_the_file_is_whole(quick):
         writing.write(whole[20:])
     out, _ = watch.communicate(timeout=20)
     assert ids(json.loads(out)) == [ID]
+
+
+class Stopped(Clock):
+    now = 1_796_064_432_123
+
+    def wall_ms(self) -> int:
+        return self.now
+
+    def write(self, path: Path, data: bytes, ago_ms: int) -> None:
+        path.write_bytes(data)
+        os.utime(path, ns=((self.now - ago_ms) * 1_000_000,) * 2)
+
+
+def test_a_file_that_became_whole_after_it_was_read_is_no_dead_letter(quick, monkeypatch):
+    """A reader that sleeps, longer than a writer may, between its reading half of a file and its judging it."""
+    clock = Stopped()
+    spool = Spool(quick.spool, clock=clock)
+    spool.send(sender="alice", recipient="bob", subject="first")
+    spool.ack("bob", everything=True)
+    path = quick.spool / f"agents/bob/new/{ID}.json"
+    clock.write(path, message()[:20], ago_ms=1900)
+
+    def judge_late(*given):
+        monkeypatch.undo()
+        clock.now += 3000
+        clock.write(path, message(), ago_ms=1500)
+        return intake.judge(*given)
+
+    monkeypatch.setattr(intake, "judge", judge_late)
+    with spool.read("bob") as batch:
+        assert batch.messages == []
+    with spool.read("bob") as batch:
+        assert [found["id"] for found in batch.messages] == [ID]
 
 
 # ------------------------------------------------------------------------------------------------ one id, two names

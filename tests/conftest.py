@@ -41,7 +41,7 @@ FOR_TESTS = (
     "AGENT_MAIL_REAL_CLIENTS",
     "AGENT_MAIL_CLIENTS",
 )
-GRACE = 20.0  # seconds something that is on its way out may take to be gone
+GRACE = 30.0  # seconds something that is on its way out may take to be gone
 
 
 def _private_environment() -> None:

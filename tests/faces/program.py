@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-LIMIT = 100.0  # seconds that a command may take before it counts as hanging
+LIMIT = 60.0  # seconds that a command may take before it counts as hanging
 SOON = 60.0  # seconds that something may take to become true
 
 

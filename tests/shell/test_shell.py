@@ -25,6 +25,7 @@ def failures(told: str) -> list[str]:
     return wrong
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("test", TESTS)
 @pytest.mark.parametrize("shell", SHELLS)
 def test_in_tap(shell, test, needs):

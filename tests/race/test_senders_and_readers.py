@@ -168,9 +168,10 @@ def test_the_same_is_so_for_the_command(quick):
 
 
 def shown_by(readers: list[subprocess.Popen]) -> list[dict]:
+    """What they were shown, put together.  Who was told that another was reading comes again later."""
     outputs = [(reader.communicate(timeout=200), reader.returncode) for reader in readers]
-    assert {status for _, status in outputs} == {0}
-    return [message for (out, _), _ in outputs for message in json.loads(out)["messages"]]
+    assert 0 in {status for _, status in outputs} <= {0, 75}, outputs
+    return [message for (out, _), status in outputs if status == 0 for message in json.loads(out)["messages"]]
 
 
 MEET = """

@@ -40,7 +40,7 @@ FOR_TESTS = (
     "AGENT_MAIL_REAL_CLIENTS",
     "AGENT_MAIL_CLIENTS",
 )
-GRACE = 2.0  # seconds something that is on its way out may take to be gone
+GRACE = 30.0  # seconds something that is on its way out may take to be gone
 
 
 def _private_environment() -> None:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-LIMIT = 30.0  # seconds that a command may take before it counts as hanging
-SOON = 20.0  # seconds that something may take to become true
+LIMIT = 60.0  # seconds that a command may take before it counts as hanging
+SOON = 60.0  # seconds that something may take to become true
 
 
 class Done:

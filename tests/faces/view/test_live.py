@@ -5,6 +5,7 @@ import re
 import select
 import signal
 import subprocess
+import sys
 import threading
 import time
 from itertools import count
@@ -30,7 +31,7 @@ def spool(tmp_path):
 def view(command, spool):
     opened = []
 
-    def start(*words, width=100, height=30, **environ) -> Session:
+    def start(*words, width=100, height=30, command=command, **environ) -> Session:
         full = {"AGENT_MAIL_SPOOL": spool.root, **environ}
         opened.append(Session([command, "view", *words], full, width, height))
         return opened[-1]
@@ -191,6 +192,27 @@ def test_signals_in_a_row_do_not_keep_the_terminal(spool, view):
             screen.process.send_signal(number)
         screen.ends()
         assert "\x1b[?1049h" not in screen.sent or screen.given_back()
+
+
+def test_a_signal_while_the_bell_is_hung_up_ends_it_as_any_other(spool, view, tmp_path):
+    """A machine that is busy lets a new thread wait before it says that it has begun."""
+    command = tmp_path / "agent-mail"
+    command.write_text(f"""#!{sys.executable}
+import threading, time
+begin = threading.Thread._bootstrap_inner
+def late(thread):
+    time.sleep(0.5)
+    begin(thread)
+threading.Thread._bootstrap_inner = late
+from maildir_agents.faces.cli import main
+main()
+""")
+    command.chmod(0o755)
+    screen = view(command=str(command))
+    assert screen.shows("q quit")
+    screen.process.send_signal(signal.SIGTERM)
+    assert screen.ends() == 128 + signal.SIGTERM
+    assert screen.given_back()
 
 
 def test_a_terminal_that_goes_away_ends_it(spool, view):

@@ -22,8 +22,13 @@ def descriptors(pid: Pid = "self") -> dict[int, str]:
     return found
 
 
+def opened(pid: Pid, what: str) -> int:
+    """How many of its descriptors stand for that."""
+    return list(descriptors(pid).values()).count(what)
+
+
 def inotify_instances(pid: Pid = "self") -> int:
-    return list(descriptors(pid).values()).count("anon_inode:inotify")
+    return opened(pid, "anon_inode:inotify")
 
 
 def children(pid: Pid = "self") -> set[int]:

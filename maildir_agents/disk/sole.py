@@ -14,8 +14,10 @@ from maildir_agents.disk.moves import refusal
 from maildir_agents.errors import MailError, Malformed
 
 UNKNOWN = 0
-# In seconds.  Whoever asks for the holder takes a shared lock for microseconds; one who holds longer than this is one.
+# In seconds.  Whoever asks for the holder takes a shared lock for microseconds, but a busy machine may stop it there:
+# that is no holder, and is waited for longer than one.
 _PATIENCE = 0.05
+_LONGEST = 5.0
 _PAUSE = 0.002
 
 
@@ -51,13 +53,14 @@ class Sole:
         _load()
         from portalocker import AlreadyLocked, LockException, LockFlags, lock
 
-        deadline = time.monotonic() + _PATIENCE
+        began = time.monotonic()
         while True:
             try:
                 lock(self._fd, LockFlags.EXCLUSIVE | LockFlags.NON_BLOCKING)
                 return
             except AlreadyLocked:
-                if time.monotonic() >= deadline:
+                waited = time.monotonic() - began
+                if waited >= _LONGEST or (waited >= _PATIENCE and _is_held(self._fd)):
                     raise self._busy() from None
             except LockException as error:
                 cause = error.__cause__
@@ -131,6 +134,7 @@ def _holder(fd: int) -> int | None:
 
 
 def _is_held(fd: int) -> bool:
+    """Whether somebody is the only one there; who only asks keeps nobody from asking."""
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

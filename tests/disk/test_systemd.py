@@ -59,8 +59,8 @@ def test_more_time_to_stop_is_asked_for_in_microseconds(manager):
 
 def test_it_pings_at_half_of_the_time_and_not_before(manager):
     told, environ = manager
-    service = Service({**environ, "WATCHDOG_USEC": "100000"})
-    assert 0 < service.due - time.monotonic() <= 0.05
+    service = Service({**environ, "WATCHDOG_USEC": "600000000"})
+    assert 0 < service.due - time.monotonic() <= 300
     service.ping()
     told.setblocking(False)
     with pytest.raises(BlockingIOError):
@@ -68,7 +68,7 @@ def test_it_pings_at_half_of_the_time_and_not_before(manager):
     service.due = time.monotonic()
     service.ping()
     assert told.recv(100) == b"WATCHDOG=1"
-    assert 0 < service.due - time.monotonic() <= 0.05
+    assert 0 < service.due - time.monotonic() <= 300
 
 
 @pytest.mark.parametrize(
@@ -152,16 +152,16 @@ def test_the_sockets_that_were_opened_for_it_are_taken_once_and_not_inherited(so
     with activated(sockets, "self", "2") as process:
         for name in names:
             with socket.socket(socket.AF_UNIX) as customer:
-                customer.settimeout(20)
+                customer.settimeout(60)
                 customer.connect(name)
                 assert customer.recv(10) == b"hello"
-        out, _ = process.communicate(timeout=20)
+        out, _ = process.communicate(timeout=60)
     assert out.splitlines() == [f"2 {names[0]} {names[1]} False False", "[] []"]
 
 
 def test_sockets_that_were_meant_for_another_process_are_left_alone(sockets):
     with activated(sockets, "other", "2") as process:
-        out, _ = process.communicate(timeout=20)
+        out, _ = process.communicate(timeout=60)
     assert out.splitlines() == ["0", "[] []"]
 
 
@@ -174,7 +174,7 @@ def test_without_sockets_there_are_none(count):
 
 def test_more_sockets_than_there_are_is_said_and_none_is_kept(sockets):
     with activated(sockets, "self", "3") as process:
-        process.communicate(timeout=20)
+        process.communicate(timeout=60)
     assert process.returncode == 1
     told = subprocess.run(
         [sys.executable, "-c", PROMISED, "9"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL

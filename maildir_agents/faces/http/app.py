@@ -60,7 +60,7 @@ async def _lifespan(desk: Desk, rooms: Rooms) -> AsyncIterator[None]:
     loop = asyncio.get_running_loop()
     ear = Ear(
         desk.open_spool,
-        lambda events: _hand_over(loop, desk.feed.publish, events) if events else None,
+        lambda events: _hand_over(loop, desk.feed.publish, events),
         lambda: _hand_over(loop, desk.feed.lose),
     )
     ear.start()
@@ -93,6 +93,7 @@ def _watching(app: FastAPI) -> None:
 
         A client that comes back with Last-Event-ID is told what it missed, or `resync`: look at everything again.
         """
+        await desk.feed.begun.wait()  # whoever is answered hears all that comes after the answer
         door: Door = app.state.door
         edition = door.edition
         return desk.feed.open(

@@ -57,10 +57,12 @@ class Feed:
         self._number = 0
         self._kept: deque[Told] = deque(maxlen=KEPT)
         self.streams: set[Stream] = set()
+        self.begun = asyncio.Event()  # from here on something is told, be it that nobody knows
         self.told = 0
         self.closed = False
 
     def publish(self, events: Iterable[tuple[str, dict[str, Any]]]) -> None:
+        self.begun.set()
         for kind, members in events:
             self._number += 1
             self.told += 1
@@ -71,6 +73,7 @@ class Feed:
 
     def lose(self) -> None:
         """Nobody knows what happened: every stream is told to look at everything again."""
+        self.begun.set()
         self._kept.clear()
         self._number += 1  # so that who comes back with the last number is not taken for one who missed nothing
         for stream in self.streams:
@@ -102,6 +105,7 @@ class Feed:
     def close(self) -> None:
         """Let every stream end; clients connect again when there is a server."""
         self.closed = True
+        self.begun.set()
         for stream in self.streams:
             stream.wake.set()
 
@@ -195,24 +199,25 @@ class Ear:
         os.close(self._hangup)
 
     def _run(self) -> None:
+        anew = False
         while True:
             try:
-                self._listen()
+                self._listen(anew)
                 return
             except Exception as error:
                 log.error("listening to the spool failed, beginning anew: %s", type(error).__name__)
                 self._lose()
-                time.sleep(1)
-                if self._is_over():
+                anew = True
+                if self._is_over_within(1):
                     return
 
-    def _is_over(self) -> bool:
-        """Whether the rope was let go."""
+    def _is_over_within(self, seconds: float) -> bool:
+        """Rest; True, and at once, when the rope is let go."""
         ready = select.poll()
         ready.register(self._hangup, 0)
-        return bool(ready.poll(0))
+        return bool(ready.poll(seconds * 1000))
 
-    def _listen(self) -> None:
+    def _listen(self, anew: bool) -> None:
         spool = self._open()
         silent = spool.settings.get("file_system", {}).get("inotify") is False
         news = News(spool)
@@ -221,6 +226,8 @@ class Ear:
             if bell.reason:
                 log.warning("events may come a second late: %s", bell.reason)
             self._tell(news.look())  # what came while it was being armed
+            if anew:  # and before that, since the last loss was told, what nobody heard
+                self._lose()
             while (why := bell.wait(LOOK_S)) != "hangup":
                 began = time.monotonic()
                 events = news.look(bell.heard() if why == "rung" else None)
@@ -231,4 +238,5 @@ class Ear:
                 if events:
                     self._tell(events)
                 # Deep mailboxes take their time: requests have four fifths of it all the same.
-                time.sleep(max(QUIET_S, 4 * (time.monotonic() - began)))
+                if self._is_over_within(max(QUIET_S, 4 * (time.monotonic() - began))):
+                    return

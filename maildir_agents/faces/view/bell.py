@@ -4,6 +4,7 @@ A ring says "look again", never what came.  Without a doorbell the clock does it
 """
 
 import os
+import signal
 import threading
 import time
 from collections.abc import Sequence
@@ -29,8 +30,14 @@ class Bell:
         self._hush()
         self._directories = tuple(directories)
         self._rope, hangup = os.pipe()
-        self._thread = threading.Thread(target=self._run, args=(self._directories, hangup), daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, args=(self._directories, hangup), daemon=True)
+        # A signal that ended this call half way would leave a thread that cannot be joined: it comes a moment later.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            thread.start()
+            self._thread = thread
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def close(self) -> None:
         self._hush()

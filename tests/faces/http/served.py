@@ -7,13 +7,13 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import proc
 from faces.program import Program
 
-LIMIT = 30.0  # seconds that an answer may take before it counts as none
+LIMIT = 60.0  # seconds that an answer may take before it counts as none
 
 
 class Answer:
@@ -81,7 +81,8 @@ class Served:
         data = body if body is None or isinstance(body, (str, bytes)) else json.dumps(body)
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=LIMIT)
         try:
-            connection.request(method, path, data, headers or {})
+            with suppress(BrokenPipeError, ConnectionResetError):  # refused before the body was sent: it has answered
+                connection.request(method, path, data, headers or {})
             answer = connection.getresponse()
             told = {name.lower(): value for name, value in answer.getheaders()}
             return Answer(answer.status, told, answer.read())
@@ -94,15 +95,17 @@ class Served:
         return str(told.json["id"])
 
     def raw(self, data: bytes, timeout: float = LIMIT) -> bytes:
-        """What comes back for these bytes, until the server closes (or the time is over)."""
+        """What comes back for these bytes, until the server closes (or the time is over).
+
+        One that closes before it has taken them all ends the connection with a reset: what it had said came before.
+        """
         with socket.create_connection(("127.0.0.1", self.port), timeout) as wire:
-            wire.sendall(data)
             found = b""
-            try:
+            with suppress(BrokenPipeError, ConnectionResetError):
+                wire.sendall(data)
+            with suppress(TimeoutError, ConnectionResetError):
                 while chunk := wire.recv(65536):
                     found += chunk
-            except TimeoutError:
-                pass
             return found
 
     @contextmanager

@@ -231,7 +231,7 @@ def test_sockets_that_were_passed_to_it_are_served_and_their_manager_is_told(pos
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager,
     ):
         manager.bind(str(tmp_path / "notify"))
-        manager.settimeout(20)
+        manager.settimeout(60)
         start = (
             "import fcntl, os\n"
             f"high = [fcntl.fcntl(fd, fcntl.F_DUPFD, 100) for fd in ({path.fileno()}, {port.fileno()})]\n"

@@ -1,5 +1,6 @@
 """The stream of events: what happens shows, once, to everybody it concerns, on one inotify instance."""
 
+import sys
 import time
 
 from faces.http.served import Served
@@ -77,6 +78,25 @@ def test_a_server_that_was_killed_is_found_again_and_says_resync(post):
         with Served(post, "--no-auth", port=first.port) as second, second.events({"last-event-id": last}) as listener:
             listener.until("resync")
             listener.until("message", id=second.send("a"))
+
+
+def test_who_is_let_in_hears_what_comes_then_however_long_the_first_look_takes(post):
+    starter = post.place / "slow"
+    starter.write_text(f"""#!{sys.executable}
+import time
+from maildir_agents.faces.cli import main
+from maildir_agents.faces.http import feed
+class Slow(feed.News):
+    def __init__(self, spool):
+        time.sleep(1)
+        super().__init__(spool)
+feed.News = Slow
+main()
+""")
+    starter.chmod(0o755)
+    post.command = str(starter)
+    with Served(post, "--no-auth") as served, served.events() as listener:
+        listener.until("message", id=served.send("early"))
 
 
 def test_an_agent_hears_what_concerns_it_and_nothing_else(keyed):

@@ -1,11 +1,16 @@
 """The feed's book-keeping, without a server: who missed what, and who is told to look at everything."""
 
 import asyncio
+import time
+from types import SimpleNamespace
 
 import pytest
 
+from faces.program import until
+from maildir_agents import Spool
 from maildir_agents.errors import MailError
-from maildir_agents.faces.http.feed import KEPT, MOST, Feed
+from maildir_agents.faces.http import feed as module
+from maildir_agents.faces.http.feed import KEPT, MOST, Ear, Feed
 
 
 def said(feed: Feed, last: str | None) -> str:
@@ -60,3 +65,46 @@ def test_one_stream_too_many_is_refused_until_another_ends():
     assert refused.value.code == "busy"
     feed.streams.discard(streams[0])
     assert feed.open(None, lambda _: True) in feed.streams
+
+
+# ------------------------------------------------------------------------------------------------ the ear
+
+
+@pytest.fixture
+def spool(tmp_path):
+    opened = Spool(tmp_path / "spool", durability="none")
+    opened.send(sender="hub", recipient="docs", subject="before")
+    return opened
+
+
+def test_what_nobody_heard_while_it_began_anew_is_said_to_be_lost_once_more(spool):
+    """Who looked at everything when the first loss was told has not seen what came until the next look."""
+    told, failing = [], [OSError("no such spool just now")]
+
+    def opening():
+        if failing:
+            raise failing.pop()
+        spool.send(sender="hub", recipient="docs", subject="meanwhile")
+        return spool
+
+    ear = Ear(opening, lambda events: told.append("events"), lambda: told.append("lost"))
+    ear.start()
+    try:
+        until(lambda: len(told) == 3, "it has begun anew")
+        assert told == ["lost", "events", "lost"]
+    finally:
+        ear.stop()
+
+
+def test_told_to_stop_it_does_not_rest_to_the_end_from_a_long_look(spool, monkeypatch):
+    hours = iter(range(0, 1 << 20, 3600))
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: next(hours), sleep=time.sleep))
+    told = []
+    ear = Ear(lambda: spool, told.append, lambda: None)
+    ear.start()
+    try:
+        until(lambda: told, "it listens")
+        spool.send(sender="hub", recipient="docs", subject="now")
+        until(lambda: len(told) == 2, "it has looked for an hour, and rests for four")
+    finally:
+        ear.stop()

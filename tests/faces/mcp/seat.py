@@ -12,7 +12,7 @@ from mcp import Client, StdioServerParameters
 import proc
 from faces.program import Program
 
-LIMIT = 30.0  # seconds that an answer may take before it counts as none
+LIMIT = 60.0  # seconds that an answer may take before it counts as none
 
 
 class Seat:

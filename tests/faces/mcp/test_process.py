@@ -3,12 +3,11 @@
 import json
 import shlex
 import subprocess
-import time
 from typing import Any
 
 import pytest
 
-from faces.mcp.seat import waits
+from faces.mcp.seat import LIMIT, waits
 from faces.program import Program, until
 
 
@@ -32,10 +31,8 @@ class Wire:
         return protocol(self.process.stdout.readline())
 
     def hang_up(self) -> tuple[int, bytes, bytes]:
-        """Its exit status, within five seconds of the end of its input, and what it still said."""
-        begun = time.monotonic()
-        out, err = self.process.communicate(timeout=5)
-        assert time.monotonic() - begun < 5
+        """Its exit status after the end of its input, long before a call that waits is over, and what it still said."""
+        out, err = self.process.communicate(timeout=20)
         return self.process.returncode, out, err
 
 
@@ -89,7 +86,7 @@ def test_a_place_that_is_no_spool_is_told_at_the_start(quick):
 def test_the_identity_may_come_from_the_environment(quick):
     quick.environ["AGENT_ID"] = "crew"
     process = quick.start("mcp", stdin=subprocess.PIPE)
-    out, _ = process.communicate(b"", timeout=20)
+    out, _ = process.communicate(b"", timeout=LIMIT)
     assert (process.returncode, out) == (0, b"")
 
 

@@ -7,7 +7,7 @@ from concurrent.futures import CancelledError
 import pytest
 from mcp import MCPError
 
-from faces.mcp.seat import Seat, waits
+from faces.mcp.seat import LIMIT, Seat, waits
 from faces.program import until
 
 GOAL, TEXT = "agree on the secret outline", "a text that only members read"
@@ -132,7 +132,7 @@ def test_a_stranger_sees_nothing(hub, docs, stranger):
         ("reply_to_message", {"body": "let me in"}),
     ):
         for message_id in (sent, task):
-            result = stranger.begin(tool, message_id=message_id, **more).result(10)
+            result = stranger.begin(tool, message_id=message_id, **more).result(LIMIT)
             assert result.is_error, (tool, result.structured_content)
             assert "quiet subject" not in result.content[0].text
     assert stranger.refused("send_message", to_agent="docs", subject="s", body="b", reply_to=sent) == "not_yours"
@@ -330,16 +330,14 @@ def test_a_worker_owns_the_claim_its_listener_took(post):
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_a_wait_stops_nobody_and_wakes_on_arrival(post, mode):
     with Seat(post, "crew", mode=mode) as crew:
-        waiting = crew.begin("get_messages", wait_seconds=20)
+        waiting = crew.begin("get_messages", wait_seconds=30)
         until(lambda: waits(crew.pid), "the call waits")
-        begun = time.monotonic()
         crew.call("send_message", to_agent="hub", subject="s", body="meanwhile")
-        assert time.monotonic() - begun < 5
         assert not waiting.done()
         sent = post.send("hub", "crew")["id"]
         begun = time.monotonic()
-        found = crew.taken("get_messages", waiting.result(10))
-        assert time.monotonic() - begun < 5
+        found = crew.taken("get_messages", waiting.result(LIMIT))
+        assert time.monotonic() - begun < 15
         assert [m["id"] for m in found["messages"]] == [sent]
         assert waits(crew.pid) == 0
 
@@ -348,20 +346,20 @@ def test_a_wait_ends_by_itself_with_nothing(post):
     with Seat(post, "crew") as crew:
         begun = time.monotonic()
         found = crew.call("get_messages", wait_seconds=1)
-        assert 0.9 < time.monotonic() - begun < 10
+        assert 0.9 < time.monotonic() - begun < 25, "it is not the 30 seconds that a wait may last"
         assert (found["count"], found["cursor"]) == (0, None)
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_a_cancelled_wait_ends_and_the_server_lives_on(post, mode):
     with Seat(post, "crew", mode=mode) as crew:
-        waiting = crew.begin("get_messages", wait_seconds=20)
+        waiting = crew.begin("get_messages", wait_seconds=30)
         until(lambda: waits(crew.pid), "the call waits")
         waiting.cancel()
         begun = time.monotonic()
         until(lambda: not waits(crew.pid), "its doorbell is gone")
-        assert time.monotonic() - begun < 2
+        assert time.monotonic() - begun < 15, "it waited to its end"
         with pytest.raises(CancelledError):
-            waiting.result(10)
+            waiting.result(LIMIT)
         post.send("hub", "crew")
-        assert crew.call("get_messages", wait_seconds=20)["count"] == 1
+        assert crew.call("get_messages", wait_seconds=30)["count"] == 1

@@ -17,7 +17,7 @@ import pyte
 import proc
 
 SIZES = [(60, 14), (80, 24), (100, 30), (120, 40), (200, 50)]
-LIMIT = 20.0  # seconds that something may take to show
+LIMIT = 60.0  # seconds that something may take to show
 LEFT, RIGHT = "╭│├╰", "╮│┤╯"
 FRAME_END = "\x1b[?2026l"
 MARKS = re.compile("([\u0300-\u036f\u1160-\u11ff\u20e3])")
@@ -100,8 +100,10 @@ class Session:
     def read(self, seconds: float) -> str:
         """What the program sends within some seconds, shown on the glass."""
         new, end = "", time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0 and select.select([self.master], [], [], left)[0]:
+        while select.select([self.master], [], [], max(0.0, end - time.monotonic()))[0]:
             new += self._decoder.decode(os.read(self.master, 1 << 16))
+            if time.monotonic() > end:
+                break
         self.sent += new
         self.glass.feed(new)
         return new
@@ -121,9 +123,10 @@ class Session:
         os.write(self.master, keys.encode())
 
     def ends(self) -> int:
-        """The exit status; what was still to be read is read."""
+        """The exit status; what was still to be read is read: it may come in pieces."""
         assert self.until(lambda: self.process.poll() is not None), "it does not end"
-        self.read(0.1)
+        while self.read(0.1):
+            pass
         return self.process.returncode
 
     def suspended(self) -> bool:
@@ -133,7 +136,10 @@ class Session:
         self.process.send_signal(signal.SIGCONT)
 
     def given_back(self) -> bool:
-        """Whether the terminal is as it was: its settings, the main screen, wrapping, a cursor."""
+        """Whether the terminal is, or comes to be, as it was: its settings, the main screen, wrapping, a cursor."""
+        return self.until(self._is_given_back)
+
+    def _is_given_back(self) -> bool:
         tail = self.sent[self.sent.rfind("\x1b[?1049") :]
         last = [self.sent.rfind(f"\x1b[?{mode}h") > self.sent.rfind(f"\x1b[?{mode}l") for mode in ("7", "25")]
         return tail.startswith("\x1b[?1049l") and all(last) and termios.tcgetattr(self.slave) == self.settings

@@ -5,6 +5,7 @@ import re
 import select
 import signal
 import subprocess
+import sys
 import threading
 import time
 from itertools import count
@@ -30,7 +31,7 @@ def spool(tmp_path):
 def view(command, spool):
     opened = []
 
-    def start(*words, width=100, height=30, **environ) -> Session:
+    def start(*words, width=100, height=30, command=command, **environ) -> Session:
         full = {"AGENT_MAIL_SPOOL": spool.root, **environ}
         opened.append(Session([command, "view", *words], full, width, height))
         return opened[-1]
@@ -47,7 +48,7 @@ def send(spool, subject="s", sender="hub", recipient="worker"):
 def test_it_shows_what_is_there_and_what_comes_and_changes_nothing(spool, view):
     send(spool, "the first")
     before = tree(spool.root)
-    screen = view("--interval", "60")
+    screen = view("--interval", "600")
     assert screen.shows("the first")
     assert tree(spool.root) == before
     send(spool, "the second")
@@ -88,8 +89,8 @@ def test_nothing_is_written_while_nothing_changes(spool, view):
     spool.ack("worker", everything=True)
     screen = view("--interval", "0.1", "--panel", "flow")
     assert screen.shows("All calm")
-    screen.read(0.5)
-    told = screen.read(1.5)
+    assert screen.until(lambda: screen.sent.endswith(FRAME_END)), "the first frame, to its end"
+    told = screen.read(2.0)
     assert len(told) < 1000, "an age is two or three characters, and nothing else changes"
 
 
@@ -113,16 +114,17 @@ def test_under_traffic_frames_are_few_small_and_whole(spool, view, width, height
     try:
         began = time.monotonic()
         sent = ""
-        while time.monotonic() < began + seconds:
+        while time.monotonic() < began + seconds or (sent.count(FRAME_END) < 2 and time.monotonic() < began + LIMIT):
             sent += screen.read(0.02)
             if sent.endswith(FRAME_END):
                 assert screen.glass.crooked() == []
                 assert len(screen.glass.rows) == height
     finally:
+        took = time.monotonic() - began
         stop.set()
         sender.join()
     frames = sent.split(FRAME_END)[:-1]
-    assert 2 <= len(frames) <= 12.5 * seconds
+    assert 2 <= len(frames) <= 12.5 * took
     assert max(map(len, frames)) < width * height + 60 * height
     assert not CLEARS.search(sent)
     screen.press("q")
@@ -151,7 +153,7 @@ def test_a_frame_is_one_write_of_the_lines_that_changed(monkeypatch):
 
 def test_a_window_of_another_size_is_filled(spool, view):
     send(spool, "resized")
-    screen = view("--interval", "60")
+    screen = view("--interval", "600")
     assert screen.shows("q quit")
     for width, height in [*SIZES, (20, 3), (1, 1), (70, 18)]:
         screen.resize(width, height)
@@ -189,7 +191,28 @@ def test_signals_in_a_row_do_not_keep_the_terminal(spool, view):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             screen.process.send_signal(number)
         screen.ends()
-        assert screen.given_back() or "\x1b[?1049h" not in screen.sent
+        assert "\x1b[?1049h" not in screen.sent or screen.given_back()
+
+
+def test_a_signal_while_the_bell_is_hung_up_ends_it_as_any_other(spool, view, tmp_path):
+    """A machine that is busy lets a new thread wait before it says that it has begun."""
+    command = tmp_path / "agent-mail"
+    command.write_text(f"""#!{sys.executable}
+import threading, time
+begin = threading.Thread._bootstrap_inner
+def late(thread):
+    time.sleep(0.5)
+    begin(thread)
+threading.Thread._bootstrap_inner = late
+from maildir_agents.faces.cli import main
+main()
+""")
+    command.chmod(0o755)
+    screen = view(command=str(command))
+    assert screen.shows("q quit")
+    screen.process.send_signal(signal.SIGTERM)
+    assert screen.ends() == 128 + signal.SIGTERM
+    assert screen.given_back()
 
 
 def test_a_terminal_that_goes_away_ends_it(spool, view):
@@ -198,7 +221,7 @@ def test_a_terminal_that_goes_away_ends_it(spool, view):
     os.close(screen.slave)
     os.close(screen.master)
     screen.master = screen.slave = -1
-    assert screen.process.wait(timeout=20) != 0
+    assert screen.process.wait(timeout=LIMIT) != 0
 
 
 def test_suspended_it_gives_the_terminal_back_and_takes_it_again(spool, view):
@@ -207,7 +230,6 @@ def test_suspended_it_gives_the_terminal_back_and_takes_it_again(spool, view):
     assert screen.shows("still there")
     screen.press("\x1a")
     assert screen.until(screen.suspended)
-    screen.read(0.1)
     assert screen.given_back()
     seen = len(screen.sent)
     screen.proceed()

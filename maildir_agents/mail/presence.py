@@ -40,10 +40,15 @@ class Presence:
                 self._close()
                 self._lock(hidden)
         except BaseException:
-            self._close()
-            _sweep(self._disk, hidden)
+            self.abandon()
             raise
         return self
+
+    def abandon(self) -> None:
+        """Leave nothing of it, however far it came; for whoever has another error to tell of, or a signal."""
+        _sweep(self._disk, f"{self._directory}/{self._name}.lock")
+        _sweep(self._disk, f"{self._directory}/.{self._name}")
+        self._close()
 
     def _lock(self, hidden: str) -> None:
         try:

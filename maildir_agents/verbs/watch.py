@@ -152,10 +152,11 @@ class _Armed:
         self._bell.__enter__()
         try:
             self._presence.__enter__()
+            self._box.spool.note(self._box.agent, "watching")
         except BaseException:
+            self._presence.abandon()
             self._bell.__exit__(None, None, None)
             raise
-        self._box.spool.note(self._box.agent, "watching")
         return self
 
     def __exit__(self, *_: object) -> None:

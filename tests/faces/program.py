@@ -118,8 +118,8 @@ def armed(spool: Path, agent: str) -> bool:
     return is_armed(SpoolFiles(spool), agent)
 
 
-def until(condition: Callable[[], object], what: str) -> None:
-    end = time.monotonic() + SOON
+def until(condition: Callable[[], object], what: str, seconds: float = SOON) -> None:
+    end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, f"not within {SOON} s: {what}"
+        assert time.monotonic() < end, f"not within {seconds} s: {what}"
         time.sleep(0.003)

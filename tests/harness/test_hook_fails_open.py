@@ -133,12 +133,12 @@ def test_pipes_that_are_closed_or_full_are_no_trouble(mail, line):
 
 def test_a_harness_that_keeps_the_pipe_open_is_waited_for_a_few_seconds_only(mail):
     mail.send("peer", "worker-x")
+    begun = time.monotonic()
     process = mail.start("hook", "prompt", "--agent", "worker-x", stdin=subprocess.PIPE)
     process.stdin.write(b'{"session_id": "s"}')
     process.stdin.flush()
-    begun = time.monotonic()
     out, _ = process.communicate(timeout=20) if process.wait(20) == 0 else (b"", b"")
-    assert time.monotonic() - begun > 1, "the negative control: it did wait"
+    assert time.monotonic() - begun > 4, "the negative control: it did wait"
     assert b"1 unread" in out
 
 

@@ -1,4 +1,7 @@
-"""A listener in this process, turn by turn, on a clock that is moved: hours of back-off pass at once.  No fixture."""
+"""A listener in this process, turn by turn, on a clock that is moved: hours of back-off pass at once.  No fixture.
+
+The clock stands still in between, so a machine that is slow changes nothing of what is due.
+"""
 
 import os
 from collections.abc import Iterator
@@ -9,8 +12,22 @@ from maildir_agents.disk.jsonfile import encode
 from maildir_agents.faces.listener.duty import Duty
 from maildir_agents.faces.listener.loop import Loop
 from maildir_agents.mail.history import events
-from maildir_agents.testing import TemporarySpool, temporary_spool
+from maildir_agents.testing import MovableClock, TemporarySpool, temporary_spool
 from maildir_agents.verbs.inbox import inbox
+
+
+class StandingClock(MovableClock):
+    """Time passes when it is moved, and then only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._wall, self._boot_at = super().wall_ms(), super().boot_ms()
+
+    def wall_ms(self) -> int:
+        return self._wall + self._wall_shift
+
+    def boot_ms(self) -> int:
+        return self._boot_at + self._boot_shift
 
 
 class Rehearsal:
@@ -80,7 +97,7 @@ class Rehearsal:
 
 @contextmanager
 def rehearsal() -> Iterator[Rehearsal]:
-    with temporary_spool(durability="none") as spool:
+    with temporary_spool(durability="none", clock=StandingClock()) as spool:
         stage = Rehearsal(spool)
         try:
             yield stage

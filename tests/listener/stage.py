@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import proc
-from faces.program import Program, until
+from faces.program import SOON, Program, until
 from maildir_agents import Spool
 from maildir_agents.mail.history import events
 from maildir_agents.mail.name import Ids, iso
@@ -144,7 +144,7 @@ def stage(mail: Program) -> Iterator[Stage]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-    end = time.monotonic() + 5
+    end = time.monotonic() + SOON
     while (left := proc.of_spool(place.root)) and time.monotonic() < end:
         time.sleep(0.02)
     for pid in left:

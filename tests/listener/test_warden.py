@@ -1,6 +1,7 @@
 """The warden of a worker's unit, started without systemd: what it does when the leash ends, at whatever moment."""
 
 import os
+import select
 import subprocess
 import sys
 
@@ -34,10 +35,11 @@ def test_the_worker_and_what_it_started_die_with_the_leash_also_when_news_were_n
     process = warden(f"sleep 60 & echo $! > {tmp_path}/child; mv {tmp_path}/child {tmp_path}/there; wait", theirs)
     until((tmp_path / "there").exists, "the worker has begun")
     child = (tmp_path / "there").read_text().strip()
+    assert select.select([ours], [], [], 20)[0], "that it has begun is told, a moment after it has"
     if heard:
         assert leash.hear(ours.recv(leash.LONGEST))[0].keys() == {"started"}
     ours.close()
-    assert process.wait(10) == 128 + 9, "it ends in order, with what its worker ended with"
+    assert process.wait(20) == 128 + 9, "it ends in order, with what its worker ended with"
     until(lambda: not proc.runs(child), "what the worker started is gone")
 
 
@@ -45,7 +47,7 @@ def test_nothing_is_started_for_a_listener_that_has_died_before(tmp_path):
     ours, theirs = leash.pair()
     ours.close()
     process = warden(f"touch {tmp_path}/begun", theirs)
-    assert process.wait(10) == NOT_STARTED
+    assert process.wait(20) == NOT_STARTED
     assert not list(tmp_path.iterdir())
 
 
@@ -54,7 +56,7 @@ def test_a_worker_s_end_is_told_and_signals_are_passed_on(tmp_path):
     process = warden(f"trap 'exit 7' TERM; touch {tmp_path}/begun; while :; do sleep 0.05; done", theirs)
     until((tmp_path / "begun").exists, "the worker has begun")
     ours.send(bytes([15]))
-    assert process.wait(10) == 7
+    assert process.wait(20) == 7
     news = {}
     while data := ours.recv(leash.LONGEST):
         news |= leash.hear(data)[0]

@@ -16,6 +16,7 @@ from maildir_agents.disk.moves import Disk
 from maildir_agents.mail.founding import make_mailbox
 from maildir_agents.mail.presence import ARMED, NEVER, RELEASED, STALE, Presence, armed, prospects, watch_state
 from maildir_agents.mail.spool import SpoolFiles
+from maildir_agents.verbs.watch import follow
 
 # A process that watches, says so, and lives until its standard input ends.  `fork`: has a child that lives as long.
 # `keep`: a child that keeps what it inherits, as it would without the precaution.
@@ -102,6 +103,24 @@ def test_a_watch_that_takes_over_from_another_is_seen_though_that_one_is_gone(sp
         assert watch_state(spool, "bob") == ARMED
     finally:
         second.__exit__()
+
+
+class Told(BaseException):
+    """What a signal's handler raises, between any two steps."""
+
+
+@pytest.mark.parametrize(("owner", "step"), [(Disk, "move"), (SpoolFiles, "note")], ids=["visible", "noted"])
+def test_a_watch_that_is_told_to_end_while_it_is_arming_leaves_nothing(spool, monkeypatch, owner, step):
+    real = getattr(owner, step)
+
+    def done_and_told(*words, **more):
+        real(*words, **more)
+        raise Told
+
+    monkeypatch.setattr(owner, step, done_and_told)
+    with pytest.raises(Told):
+        next(follow(spool, "bob"))
+    assert watches(spool) == set()
 
 
 def test_a_watch_of_another_process_is_seen(spool):

@@ -58,7 +58,7 @@ class Manager:
                 stdout=log, stderr=log,
             )  # fmt: skip
         try:
-            until(self.is_up, "the manager is up")
+            until(self.is_up, "the manager is up", 60)  # what does not come up is skipped: not for being slow
         except AssertionError:
             return self.log.read_text(errors="replace") or "it does not come up"
         return "" if self.process.poll() is None else self.log.read_text(errors="replace") or "it has ended"
@@ -164,8 +164,9 @@ class Manager:
 
     def history(self, agent: str, event: str) -> list[dict[str, Any]]:
         path = self.spool / "agents" / agent / "history.jsonl"
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        return [entry for entry in map(json.loads, lines) if entry["event"] == event]
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        whole = text[: text.rfind("\n") + 1]  # a line may be seen while it is written
+        return [entry for entry in map(json.loads, whole.splitlines()) if entry["event"] == event]
 
     def workers(self) -> list[str]:
         """The units of workers that systemd knows."""

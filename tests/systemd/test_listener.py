@@ -30,14 +30,22 @@ def test_a_listener_that_hangs_is_started_anew(there):
     there.drop_in("agent-mail-listener@.service", "WatchdogSec=1s", name="watchdog")
     there.worker("bob", f"say begins; {ANSWER}")
     unit = begun(there)
-    first, heard = there.show(unit, "MainPID", "WatchdogTimestampMonotonic")
-    end = int(heard) + 2_500_000  # more than twice the time after which a silent one is killed
-    there.soon(lambda: int(there.one(unit, "WatchdogTimestampMonotonic")) > end, "it is heard of again and again")
-    assert there.show(unit, "MainPID", "NRestarts") == [first, "0"]
-    there.kill(first, "STOP")
-    there.soon(lambda: there.one(unit, "NRestarts") != "0", "it is restarted")
+    heard: dict[str, list[int]] = {}  # by process: on a busy machine one may be late, and is killed with reason
+
+    def steady():
+        """Those that were heard of for more than twice the time after which a silent one is killed."""
+        pid, at = there.show(unit, "MainPID", "WatchdogTimestampMonotonic")
+        if "0" not in (pid, at):
+            heard.setdefault(pid, []).append(int(at))
+        return [pid for pid, times in heard.items() if times[-1] - times[0] > 2_500_000]
+
+    there.soon(lambda: steady() != [], "one is heard of again and again")
+    [hangs] = steady()
+    there.kill(hangs, "STOP")
+    there.soon(lambda: there.one(unit, "MainPID") not in (hangs, "0"), "another is started")
+    assert there.one(unit, "NRestarts") != "0"
+    there.drop_in("agent-mail-listener@.service", "WatchdogSec=0", name="watchdog")
     there.soon(lambda: there.one(unit, "ActiveState") == "active", "it is there again")
-    assert there.one(unit, "MainPID") != first
     there.task("bob")
     there.said("begins")
 
@@ -85,10 +93,11 @@ def test_a_worker_is_a_unit_of_its_own_outside_the_sandbox_of_its_listener(there
     (there.home / "go").touch()
     there.soon(lambda: there.place_of("bob", task["message_id"]) == "acked", "it is done")
     there.soon(lambda: there.workers() == [], "its unit is gone")
+    there.soon(lambda: there.history("bob", "ended"), "its listener knows")
     [start] = there.history("bob", "started")
     assert start["unit"] == worker
-    log = (there.spool / "agents/bob/listener.log").read_text()
-    assert there.environ["PATH"].split(":")[0] + "/agent-mail\n" in log, "what it prints comes through"
+    log, printed = there.spool / "agents/bob/listener.log", there.environ["PATH"].split(":")[0] + "/agent-mail\n"
+    there.soon(lambda: printed in log.read_text(), "what it prints comes through")
 
 
 def outcome(there, script, agent="bob"):
@@ -133,6 +142,13 @@ def test_its_time_limit_holds(there):
 RUNAWAY = "setsid sh -c 'echo $$ > {home}/child; exec sleep 600' & say begins; exec sleep 600"
 
 
+def told_by_the_child(there):
+    """Its process id: a file is there before it is written."""
+    path = there.home / "child"
+    there.soon(lambda: path.exists() and path.read_text().endswith("\n"), "the child has told")
+    return path.read_text().strip()
+
+
 def gone(there, pid):
     return there.status_of(pid).get("State", "Z")[0] == "Z"
 
@@ -143,11 +159,10 @@ def test_a_worker_dies_with_its_listener_whatever_it_has_started(there):
     unit = begun(there)
     task = there.task("bob")["message_id"]
     there.said("begins")
-    there.soon((there.home / "child").exists, "the child has told")
-    child = (there.home / "child").read_text().strip()
+    child = told_by_the_child(there)
     there.kill(there.one(unit, "MainPID"), "KILL")
     there.soon(lambda: there.workers() == [], "the worker's unit is gone")
-    assert gone(there, child), "though it had left the worker's session"
+    there.soon(lambda: gone(there, child), "and its child, though it had left the worker's session")
     assert there.place_of("bob", task) == "claimed", "free again when its lease ends"
 
 
@@ -157,7 +172,7 @@ def test_what_a_worker_leaves_running_ends_with_it(there):
     begun(there)
     task = there.task("bob")["message_id"]
     there.soon(lambda: there.place_of("bob", task) == "acked" and there.history("bob", "ended"), "it is done")
-    assert gone(there, (there.home / "child").read_text().strip())
+    there.soon(lambda: gone(there, told_by_the_child(there)), "what it left is gone")
 
 
 def test_without_systemds_client_a_worker_does_not_run_on(there):

@@ -7,6 +7,7 @@ nowhere else, at what runs.
 
 import os
 import signal
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -64,14 +65,14 @@ def waits_in(pid: Pid) -> str:
 
 def words(pid: Pid) -> list[str]:
     """Its command line; empty for a zombie."""
-    return [word.decode(errors="replace") for word in _read(f"/proc/{pid}/cmdline").split(b"\0") if word]
+    return [word.decode(errors="replace") for word in _of_program(pid, "cmdline").split(b"\0") if word]
 
 
 def of_spool(place: Path) -> list[int]:
     """The processes but this one that were started for the spool at that place, or for one below it; no zombies."""
     found = []
     for pid in map(int, filter(str.isdigit, _names("/proc"))):
-        own = dict(setting.partition(b"=")[::2] for setting in _read(f"/proc/{pid}/environ").split(b"\0"))
+        own = dict(setting.partition(b"=")[::2] for setting in _of_program(pid, "environ").split(b"\0"))
         if pid != os.getpid() and Path(os.fsdecode(own.get(b"AGENT_MAIL_SPOOL", b""))).is_relative_to(place):
             found.append(pid)
     return found
@@ -97,6 +98,27 @@ def kill(pid: int) -> None:
     """SIGKILL, unless it has ended by itself."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
+
+
+def _of_program(pid: Pid, name: str) -> bytes:
+    """What a process was started with.  In the middle of an exec it has nothing or a part, and is looked at again."""
+    end, empty = time.monotonic() + 30, 0  # the disk may hold up an exec
+    with suppress(OSError):  # it has ended, or is another user's
+        while True:
+            before = _end_of_environment(pid)
+            data = Path(f"/proc/{pid}/{name}").read_bytes()
+            steady = before == _end_of_environment(pid) != b"0"
+            empty += steady and not data  # the kernel says that also of one that has something, once in 10,000 times
+            if (steady and data) or empty == 5 or time.monotonic() > end:
+                return data
+            os.readlink(f"/proc/{pid}/exe")  # a zombie has none, nor has a thread of the kernel
+            time.sleep(0.001)
+    return b""
+
+
+def _end_of_environment(pid: Pid) -> bytes:
+    """Its address, "0" while there is none: field 51 of proc(5)'s stat."""
+    return b"".join(_read(f"/proc/{pid}/stat").rpartition(b")")[2].split()[48:49])
 
 
 def _names(directory: str) -> list[str]:

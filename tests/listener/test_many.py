@@ -21,7 +21,7 @@ AGENTS = 1_000 if LONG else 200
 IDLE = 30.0 if LONG else 2.0  # seconds that are looked at
 REST = 1.0  # seconds without a stir that are taken for rest: a busy machine may keep it waiting
 PING = 60.0 if LONG else 1.0  # seconds after which a service manager would take it for dead, half of it between pings
-pytestmark = pytest.mark.timeout(3600 if LONG else 120)
+pytestmark = pytest.mark.timeout(3600 if LONG else 300)
 OURS = (3_000 + 5 * AGENTS) << 10  # private bytes beyond those of a process that only loads watchdog and portalocker
 
 

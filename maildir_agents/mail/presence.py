@@ -46,9 +46,11 @@ class Presence:
 
     def abandon(self) -> None:
         """Leave nothing of it, however far it came; for whoever has another error to tell of, or a signal."""
-        _sweep(self._disk, f"{self._directory}/{self._name}.lock")
-        _sweep(self._disk, f"{self._directory}/.{self._name}")
-        self._close()
+        try:
+            _sweep(self._disk, f"{self._directory}/{self._name}.lock")
+            _sweep(self._disk, f"{self._directory}/.{self._name}")
+        finally:
+            self._close()  # whatever else there is: who still holds the lock is listening
 
     def _lock(self, hidden: str) -> None:
         try:

@@ -154,8 +154,10 @@ class _Armed:
             self._presence.__enter__()
             self._box.spool.note(self._box.agent, "watching")
         except BaseException:
-            self._presence.abandon()
-            self._bell.__exit__(None, None, None)
+            try:
+                self._presence.abandon()
+            finally:
+                self._bell.__exit__(None, None, None)
             raise
         return self
 

@@ -342,6 +342,23 @@ def test_every_command_of_the_page_works_and_answers_as_shown(name, tmp_path, co
     assert play((TOP / name).read_text(encoding="utf-8"), tmp_path / "page", command) == []
 
 
+def waited_for_twice(page: str) -> set[str]:
+    """Files that a page waits for more than once: the second time it may see what the first has left there."""
+    files = re.findall(r"^until grep -qs \S+ (\S+);", page, re.M)
+    return {file for file in files if files.count(file) > 1}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_command_in_the_background_is_waited_for_by_the_file_of_an_earlier_one(name):
+    assert waited_for_twice((TOP / name).read_text(encoding="utf-8")) == set()
+
+
+def test_a_file_that_is_waited_for_twice_would_be_seen():
+    waiting = 'until grep -qs "}" serving.json; do sleep 0.1; done\n'
+    assert waited_for_twice(waiting) == set()
+    assert waited_for_twice(waiting * 2) == {"serving.json"}
+
+
 def test_the_pages_hold_enough_to_be_worth_playing():
     """A change of the fences that hid all commands from the test would pass everything else."""
     todo = {name: steps((TOP / name).read_text(encoding="utf-8")) for name in PAGES}

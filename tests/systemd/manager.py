@@ -15,6 +15,8 @@ from typing import Any
 
 import proc
 from faces.program import Done, until
+from maildir_agents.mail.history import events
+from maildir_agents.mail.spool import SpoolFiles
 
 SYSTEMD = "/lib/systemd/systemd"
 RUNTIME = "/run/user/0"
@@ -163,10 +165,7 @@ class Manager:
         return "nowhere"
 
     def history(self, agent: str, event: str) -> list[dict[str, Any]]:
-        path = self.spool / "agents" / agent / "history.jsonl"
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
-        whole = text[: text.rfind("\n") + 1]  # a line may be seen while it is written
-        return [entry for entry in map(json.loads, whole.splitlines()) if entry["event"] == event]
+        return [entry for entry in events(SpoolFiles(str(self.spool)), agent) if entry["event"] == event]
 
     def workers(self) -> list[str]:
         """The units of workers that systemd knows."""
